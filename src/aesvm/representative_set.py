@@ -42,8 +42,7 @@ from aesvm.estimators.validation import (
     validated_rows,
     with_or_without_classes,
 )
-from aesvm.io.model_file import save
-from aesvm.io.state import plain_state, set_plain_state
+from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.kernels import check_symmetric, resolve_gamma
 from aesvm.machines.represent import Represented, represent
 from aesvm.machines.training_kernel import TrainingKernel

@@ -304,7 +304,7 @@ class TableColumns(ColumnTransformer):
             raise ValueError(f"X: columns are missing: {', '.join(map(repr, missing))}.")
         numbers = wanted.get("numbers", [])
         texts = [name for name in numbers if X[name].dtype.kind not in "biuf"]
-        return X.assign(**{name: _numbers(name, X[name]) for name in texts})
+        return X.assign(**{name: column_of_numbers(X[name]) for name in texts})
 
 
 class DateParts(TransformerMixin, BaseEstimator):
@@ -500,11 +500,12 @@ def _dates(values: pd.Series, form: str | None) -> pd.Series:
     return pd.to_datetime(values, format=form or "ISO8601", errors="coerce")
 
 
-def _numbers(name: str, values: pd.Series) -> pd.Series:
+def column_of_numbers(values: pd.Series) -> pd.Series:
+    """A column of a table, which may hold text, as numbers; others are an error that names it."""
     import pandas as pd
 
     numbers = pd.to_numeric(values, errors="coerce").astype(np.float64)
-    _refuse(name, values[numbers.isna() & values.notna()], "number")
+    _refuse(str(values.name), values[numbers.isna() & values.notna()], "number")
     return numbers
 
 

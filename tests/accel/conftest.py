@@ -2,15 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from aesvm.accel import installing, seam
+from aesvm import accel
+from aesvm.accel import seam
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     """However a test ends, scikit-learn has its functions back."""
     yield
-    if installing._state.settings is not None:
-        installing.uninstall()
+    if accel._state.settings is not None:
+        accel.uninstall()
         pytest.fail("the test has left aesvm.accel installed")
 
 

@@ -22,8 +22,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC, SVR
 
 from aesvm import accel
-from aesvm.accel import installing, seam
-from aesvm.accel.calls import GIVEN, LIBSVM, OURS, SMALL, calls
+from aesvm.accel import seam
+from aesvm.accel.seam import GIVEN, LIBSVM, OURS, SMALL, calls
 from tests import children
 
 THEIRS = base.libsvm, base.libsvm_sparse
@@ -46,8 +46,8 @@ def is_installed(_=None):
 
 def assert_as_before():
     assert (base.libsvm, base.libsvm_sparse) == THEIRS
-    assert installing.VARIABLE not in os.environ
-    assert installing._IN_CHILDREN not in os.environ.get("PYTHONPATH", "")
+    assert accel.VARIABLE not in os.environ
+    assert accel._IN_CHILDREN not in os.environ.get("PYTHONPATH", "")
 
 
 def test_install_and_uninstall_leave_nothing():
@@ -177,8 +177,8 @@ def test_processes_of_multiprocessing_are_accelerated(method, monkeypatch):
 def test_the_environments_sitecustomize_still_runs(tmp_path):
     (tmp_path / "sitecustomize.py").write_text("print('theirs')")
     program = "import sklearn.svm._base as base; print(type(base.libsvm).__name__)"
-    path = os.pathsep.join([installing._IN_CHILDREN, str(tmp_path), *filter(None, sys.path)])
-    env = {"PYTHONPATH": path, installing.VARIABLE: "1"}
+    path = os.pathsep.join([accel._IN_CHILDREN, str(tmp_path), *filter(None, sys.path)])
+    env = {"PYTHONPATH": path, accel.VARIABLE: "1"}
     assert children.run(children.code(program), env=env) == "theirs\nDense\n"
     assert children.run(children.code(program), env={"PYTHONPATH": path}) == "theirs\nmodule\n"
 
@@ -237,6 +237,7 @@ def test_unknown_signatures_are_refused(changed, monkeypatch):
     [
         ({"n_jobs": 0}, "n_jobs=0 must be"),
         ({"n_jobs": "2"}, "n_jobs='2' must be"),
+        ({"n_jobs": True}, "n_jobs=True must be"),
         ({"strict": "yes"}, "strict='yes' must be"),
         ({"device": "abacus"}, "device='abacus'"),
     ],
@@ -245,6 +246,12 @@ def test_bad_settings_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         accel.install(**given)
     assert_as_before()
+
+
+def test_the_number_of_threads_may_be_numpys():
+    with accel.install(n_jobs=np.int64(2)):
+        assert accel._state.settings.threads() == 2
+        assert os.environ[accel.VARIABLE] == accel.Settings(n_jobs=2).as_json()
 
 
 def test_uninstalling_while_a_fit_runs_is_refused(monkeypatch):
@@ -274,7 +281,7 @@ def test_uninstalling_while_a_fit_runs_is_refused(monkeypatch):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_a_fork_during_a_fit_neither_waits_nor_uninstalls_for_its_parent():
-    with accel.install(), installing._state.call("SVC fit"):
+    with accel.install(), accel._state.call("SVC fit"):
         child = os.fork()
         if not child:
             accel.uninstall()  # no fit runs here
@@ -285,8 +292,8 @@ def test_a_fork_during_a_fit_neither_waits_nor_uninstalls_for_its_parent():
 
 def test_a_forked_process_leaves_the_gpu_alone(monkeypatch, no_size_is_small):
     with accel.install():
-        monkeypatch.setattr(installing._state.settings, "device", "cuda:0")
-        installing._state.continue_in_child()
+        monkeypatch.setattr(accel._state.settings, "device", "cuda:0")
+        accel._state.continue_in_child()
         SVC().fit(*MOONS)
         assert reasons() == {"forked after install(device='cuda:0')"}
 
@@ -377,8 +384,8 @@ def test_threads_are_a_workers_share(share, expected, monkeypatch):
     from joblib import effective_n_jobs
 
     monkeypatch.setenv("OMP_NUM_THREADS", share)
-    assert installing.Settings().threads() == (expected or effective_n_jobs(-1))
-    assert installing.Settings(n_jobs=1).threads() == 1
+    assert accel.Settings().threads() == (expected or effective_n_jobs(-1))
+    assert accel.Settings(n_jobs=1).threads() == 1
 
 
 INTERRUPTED = """

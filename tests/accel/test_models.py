@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris
 
 from aesvm import accel
-from aesvm.accel.calls import OURS
+from aesvm.accel.seam import OURS
 from tests.scikit_learn.test_twins import (
     TWINS,
     decisions,
@@ -37,7 +37,7 @@ def both(model, X, y, weights=None):
     theirs = clone(model).fit(X, y, sample_weight=weights)
     with accel.install(strict=True):
         mine = clone(model).fit(X, y, sample_weight=weights)
-        (call,) = accel.calls.calls.so_far().counts
+        (call,) = accel.calls.so_far().counts
     assert call.where == OURS
     return mine, theirs
 
@@ -149,7 +149,7 @@ def test_predictions_are_libsvms_to_rounding(ours, container, kernel, n_classes)
     labels, values = model.predict(new), decisions(model, new)
     with accel.install(strict=True):
         now, found = model.predict(new), decisions(model, new)
-        assert {call.where for call in accel.calls.calls.so_far().counts} == {OURS}
+        assert {call.where for call in accel.calls.so_far().counts} == {OURS}
     size = np.abs(dense(model.dual_coef_)).sum() * max(1.0, np.abs(_kernel(model, X)).max())
     assert_allclose(found, values, rtol=0.0, atol=1e-8 * size)
     assert (found.dtype, found.shape) == (values.dtype, values.shape)

@@ -15,8 +15,8 @@ from sklearn.pipeline import Pipeline
 import aesvm
 from aesvm.command import fit
 from aesvm.command.data import DataOptions, opened
-from aesvm.command.libsvm_lines import Agreement
-from aesvm.command.scores import HeldOut
+from aesvm.command.report import HeldOut
+from aesvm.command.train import Agreement
 from aesvm.io import load_libsvm_model
 from tests.command import files
 from tests.command.files import done, run
@@ -209,7 +209,7 @@ class TestTrainAndPredict:
 
     def test_native_models_know_their_columns(self, table, capsys):
         path, X, _ = table
-        done(capsys, "train", "-q", "--native", path, "--target", "kind", "-g", 0.1)
+        done(capsys, "train", "-q", path, "rows.csv.aesvm", "--target", "kind", "-g", 0.1)
         model = aesvm.load("rows.csv.aesvm")
         assert model.feature_names_in_.tolist() == [f"f{at}" for at in range(6)]
         done(capsys, "predict", "-q", path, "rows.csv.aesvm", "out")
@@ -223,7 +223,7 @@ class TestTrainAndPredict:
         path, *_ = table
         ended = run(capsys, "train", path, "--target", "kind")
         assert ended.code == 1
-        assert "--native" in ended.err
+        assert "ends with .aesvm" in ended.err
 
     def test_data_larger_than_memory_is_streamed_and_said(self, heart, capsys):
         path, *_ = heart
@@ -249,7 +249,7 @@ class TestTrainAndPredict:
 
     def test_weights_of_classes_with_names(self, table, capsys):
         path, X, y = table
-        options = ["--native", "-g", 1e-3, "--target", "kind"]
+        options = ["-g", 1e-3, "--target", "kind"]
         done(capsys, "train", "-q", path, "m.aesvm", *options, "--class-weight", "sick=5")
         expected = aesvm.AESVC(gamma=1e-3, class_weight={"sick": 5.0}).fit(X, y)
         model = aesvm.load("m.aesvm")
@@ -357,7 +357,7 @@ class TestModels:
 class TestWhatModelsKnow:
     def test_another_fit_forgets_the_target(self, table, capsys):
         path, X, y = table
-        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
+        done(capsys, "train", "-q", path, "m.aesvm", "--target", "kind")
         assert not hasattr(aesvm.load("m.aesvm").fit(X[:, :4], y), "target_name_")
 
     def test_values_cannot_be_compared_with_text(self, table, capsys):

@@ -111,14 +111,14 @@ class TestData:
 
     def test_a_column_that_the_model_needs_cannot_be_left_out(self, table, capsys):
         path, *_ = table
-        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
+        done(capsys, "train", "-q", path, "m.aesvm", "--target", "kind")
         ended = run(capsys, "predict", path, "m.aesvm", "--drop", "f2")
         assert ended.code == 2
         assert "trained on that column" in ended.err
 
     def test_a_target_by_number_is_known_by_name(self, table, capsys):
         path, *_ = table
-        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "6")
+        done(capsys, "train", "-q", path, "m.aesvm", "--target", "6")
         assert aesvm.load("m.aesvm").target_name_ == "kind"
 
     @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ class TestData:
 
     def test_classes_that_the_model_does_not_know_are_warned_of(self, table, capsys):
         path, X, y = table
-        done(capsys, "train", "-q", "--native", path, "m.aesvm", "--target", "kind")
+        done(capsys, "train", "-q", path, "m.aesvm", "--target", "kind")
         numbers = np.where(y == "sick", 1, -1)
         path.write_text(files.csv_text(X, numbers))
         ended = done(capsys, "predict", path, "m.aesvm", "out", "--target", "kind")
@@ -197,7 +197,7 @@ class TestStreamed:
         path.write_text("".join(f"{label} 1:{label}\n" for label in y))
         ended = run(capsys, "train", "--memory", "2 kB", path, "model")
         assert ended.code == 1
-        assert "--native" in ended.err
+        assert "ends with .aesvm" in ended.err
 
 
 class TestOutput:
@@ -230,7 +230,7 @@ class TestOutput:
     def test_parquet_is_written_block_by_block(self, table, capsys, monkeypatch):
         pq = pytest.importorskip("pyarrow.parquet")
         path, X, y = table
-        monkeypatch.setattr("aesvm.command.writing._BLOCK", 300)
+        monkeypatch.setattr("aesvm.command.formats._BLOCK", 300)
         done(capsys, "convert", path, "rows.parquet", "--target", "kind")
         assert pq.ParquetFile("rows.parquet").num_row_groups == 4
         with opened("rows.parquet", DataOptions(target="kind")) as file:

@@ -50,21 +50,14 @@ def test_rows_are_not_written_to_names_of_models(command, name, rows, capsys):
     [
         "train rows.svm x.onnx",
         "fit rows.svm -o x.onnx",
-        "convert rows.aesvm x.onnx --native",
     ],
 )
 def test_convert_alone_writes_onnx_and_that_is_said(command, rows, capsys):
     ended = run(capsys, *command.split())
     assert ended.code == 2
     assert "x.onnx" in ended.err
-    assert "aesvm convert" in ended.err or "--native" in ended.err
+    assert "aesvm convert" in ended.err
     assert not (rows / "x.onnx").exists()
-
-
-def test_native_is_of_models(rows, capsys):
-    ended = run(capsys, "convert", "rows.svm", "x.csv", "--native")
-    assert ended.code == 2
-    assert "--native" in ended.err
 
 
 def test_options_of_columns_are_of_data(rows, capsys):

@@ -71,7 +71,7 @@ def test_the_model_takes_raw_tables_with_columns_in_any_order(shop, capsys):
     new.loc[0, "colour"] = "violet"
     new.loc[1, ["size", "bought"]] = np.nan, None
     new[new.columns[::-1]].assign(extra="?").to_csv("new.csv", index=False)
-    done(capsys, "predict", "new.csv", "-m", "shop.aesvm", "out")
+    done(capsys, "predict", "new.csv", "shop.aesvm", "out")
     answers = Path("out").read_text().split()
     assert np.mean(np.array(answers) == shop["ok"]) > 0.85
     assert aesvm.load("shop.aesvm").predict(pd.read_csv("new.csv")).tolist() == answers
@@ -82,12 +82,21 @@ def test_the_model_takes_raw_tables_with_columns_in_any_order(shop, capsys):
 def test_a_missing_or_renamed_column_is_named(shop, capsys):
     fitted(capsys, "-q")
     shop.rename(columns={"colour": "color"}).to_csv("new.csv", index=False)
-    ended = run(capsys, "predict", "new.csv", "-m", "shop.aesvm")
+    ended = run(capsys, "predict", "new.csv", "shop.aesvm")
     assert ended.code == 1
     assert "new.csv has no column 'colour', which the model was trained on" in ended.err
     assert "'color'" in ended.err
+
+
+def test_a_table_without_rows_is_refused_and_nothing_is_written(shop, capsys):
+    fitted(capsys, "-q")
+    shop[:0].to_csv("new.csv", index=False)
+    ended = run(capsys, "predict", "new.csv", "shop.aesvm", "out")
+    assert ended.code == 1
+    assert "new.csv: there are no rows in the file" in ended.err
+    assert not Path("out").exists()
     shop.assign(size="large").to_csv("new.csv", index=False)
-    ended = run(capsys, "predict", "new.csv", "-m", "shop.aesvm")
+    ended = run(capsys, "predict", "new.csv", "shop.aesvm")
     assert ended.code == 1
     assert "column 'size': 'large' is not a number" in ended.err
 
@@ -165,7 +174,7 @@ def test_row_numbers_leaks_and_texts_that_are_no_dates_are_named(shop, capsys):
     assert "column 'paid' predicts the target perfectly" in said
     fitted(capsys, "-q", "--drop", "row", "--drop", "paid")
     shop.assign(bought=["soon", *shop["bought"][1:]]).to_csv("new.csv", index=False)
-    ended = run(capsys, "predict", "new.csv", "-m", "shop.aesvm")
+    ended = run(capsys, "predict", "new.csv", "shop.aesvm")
     assert ended.code == 1
     assert "column 'bought': 'soon' is not a date" in ended.err
 
@@ -174,6 +183,6 @@ def test_values_in_the_thousands_are_learned(shop, capsys):
     shop["amount"] = 1000.0 * (shop["size"].fillna(0.0) + (shop["colour"] == "red")) + 5000.0
     shop.drop(columns=["ok", "status", "copy"]).to_csv("own.csv", index=False)
     assert done(capsys, "fit", "own.csv", "--target", "amount", "--json").json["test"]["r2"] > 0.7
-    done(capsys, "predict", "own.csv", "-m", "own.aesvm", "out")
+    done(capsys, "predict", "own.csv", "own.aesvm", "out")
     errors = np.loadtxt("out") - shop["amount"]
     assert errors.std() < 0.5 * shop["amount"].std()

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_blobs, make_moons
+from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC, RepresentativeSet
 from aesvm.dask import DaskAESVC, DaskRepresentativeSet
@@ -468,3 +469,16 @@ def test_parameters_are_those_of_the_estimator_and_two_more():
         assert repr(copy) == f"{ours.__name__}(gamma=3.0, split_every=4)"
         with pytest.raises(TypeError, match="gama"):
             ours(gama=1.0)
+
+
+@pytest.mark.parametrize("how", [{}, {"refine": 1}, {"max_vectors": 50}])
+def test_a_time_limit_ends_what_follows_the_first_pass(client, how):
+    X, y = make_moons(4000, noise=0.3, random_state=0)
+    model = DaskAESVC(gamma=2.0, C=10.0, hull_tol=1e-2, time_limit=0, **how)
+    with pytest.warns(ConvergenceWarning, match="time_limit=0 ended the fit before it was done"):
+        model.fit(*lazy(X, y))
+    assert model.certificate_.n_rows == 4000
+    assert model.certificate_.rounds == 0
+    assert "time_limit=0 ended the fit" in model.certificate_.plan
+    assert model.score(X, y) > 0.8
+    assert_nothing_is_left(client)

@@ -11,7 +11,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 
-from aesvm.dask.partitions import partitions
+from aesvm.dask.cluster import partitions
 
 
 def test_columns_of_several_files_have_as_many_partitions_as_all_of_them(tmp_path):

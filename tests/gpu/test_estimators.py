@@ -387,7 +387,7 @@ def test_rows_of_a_fold_are_copied_once_for_all_candidates(stand_in, monkeypatch
 def test_workers_of_a_cluster_copy_rows_once_for_a_task(stand_in, monkeypatch):
     pytest.importorskip("distributed")
     from aesvm.dask import worker as workers
-    from aesvm.dask.partitions import Partition
+    from aesvm.dask.cluster import Partition
 
     X, y = moons(300)
     spec = KernelSpec("rbf", 0.1, device="cuda")

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import make_classification, make_regression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -241,6 +242,8 @@ def test_searches_and_pipelines_of_one_scaler():
         ({"background": np.empty((0, 6))}, "background has no rows"),
         ({"background": np.ones((3, 2))}, "2 features"),
         ({"X": np.empty((0, 6)), "background": np.ones((3, 6))}, "X has no rows"),
+        ({"n_jobs": 0}, "n_jobs=0 must be None or a whole number"),
+        ({"n_jobs": "two"}, "n_jobs='two' must be None or a whole number"),
         ({"device": "tpu"}, "device='tpu' is unknown"),
         ({"device": "cuda", "interactions": True}, "interactions=True needs device"),
     ],
@@ -259,6 +262,11 @@ def test_kernels_that_are_no_products_are_refused():
         shapley_values(AESVC(kernel="poly").fit(X, y), X)
     with pytest.raises(TypeError, match="StandardScaler is no estimator of aesvm"):
         shapley_values(StandardScaler().fit(X), X)
+    calibrated = CalibratedClassifierCV(AESVC(), ensemble=False).fit(X, y)
+    with pytest.raises(TypeError, match=r"Pass .*: calibrated_classifiers_\[0\]\.estimator\."):
+        shapley_values(calibrated, X)
+    inside = calibrated.calibrated_classifiers_[0].estimator
+    assert len(shapley_values(inside, X[:2], X[:5])) == 2
 
 
 @pytest.mark.parametrize("interactions", [False, True])

@@ -28,7 +28,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_svmlight_file
 
-from aesvm.io import BadLineError, CSVReader, LibsvmReader, NpyReader, ParquetReader, lines
+from aesvm.io import BadLineError, CSVReader, LibsvmReader, NpyReader, ParquetReader, files
 
 pd = pytest.importorskip("pandas")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -80,8 +80,8 @@ def _folder(draw):
     block, packed = (int(math.exp(draw.uniform(0, 8))) for _ in range(2))
     with (
         tempfile.TemporaryDirectory() as folder,
-        mock.patch.object(lines, "BLOCK_BYTES", block),
-        mock.patch.object(lines, "COMPRESSED_BYTES", packed),
+        mock.patch.object(files, "BLOCK_BYTES", block),
+        mock.patch.object(files, "COMPRESSED_BYTES", packed),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("ignore")  # of lines that are skipped
@@ -134,7 +134,7 @@ def _packed(draw, made: Made) -> tuple[bytes, Made]:
     if pack is bytes or draw.random() < 0.8:
         return content, made
     content = _damaged(draw, content).content
-    if not content.startswith(tuple(lines._DECOMPRESSORS)):  # nothing says that it is compressed
+    if not content.startswith(tuple(files._DECOMPRESSORS)):  # nothing says that it is compressed
         return content, Made(content, False)
     try:
         return content, Made(unpack(content), False)

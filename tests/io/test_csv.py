@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aesvm import AESVC
-from aesvm.io import BadLineError, CSVReader, lines
+from aesvm.io import BadLineError, CSVReader, files
 from tests.io.test_readers import COMPRESS, below, blocks_of, finite, joined, sizes, written
 
 #: Classes as they are read: blanks around them are dropped.
@@ -193,7 +193,7 @@ def test_a_quote_that_is_not_closed_is_an_error(tmp_path, on_bad, block):
         list(CSVReader(path, target="y", on_bad=on_bad))
     with (
         blocks_of(block),
-        mock.patch.object(lines, "LONGEST_LINE", 1000),
+        mock.patch.object(files, "LONGEST_LINE", 1000),
         pytest.raises(BadLineError, match="line 3: a quote is opened in it, and not closed"),
     ):
         list(CSVReader(path, target="y", on_bad=on_bad))
@@ -274,7 +274,7 @@ def test_tables_may_be_wide(tmp_path, end, block):
     X = np.arange(6000.0).reshape(10, 600)
     text = "".join(",".join(map(repr, row)) + "\n" for row in X.tolist())
     reader = CSVReader(written(tmp_path, text + end), target=None, header=False, chunk_rows=10)
-    with blocks_of(block), mock.patch.object(lines, "LONGEST_LINE", 4800):
+    with blocks_of(block), mock.patch.object(files, "LONGEST_LINE", 4800):
         iterator = iter(reader)
         assert np.array_equal(next(iterator).X, X)
         if end:

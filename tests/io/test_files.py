@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
-from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader, lines
+from aesvm.io import CSVReader, LibsvmReader, NpyReader, ParquetReader, files
 from tests.io.test_readers import blocks_of, written
 
 
@@ -57,7 +57,7 @@ def test_a_reader_can_be_iterated_over_again_and_by_two_at_once(reader):
 
 
 def test_position_grows_to_the_size_of_the_files(reader):
-    with blocks_of(4096), mock.patch.object(lines, "COMPRESSED_BYTES", 4096):
+    with blocks_of(4096), mock.patch.object(files, "COMPRESSED_BYTES", 4096):
         iterator = iter(reader)
         assert iterator.position == 0
         positions = [iterator.position for _ in iterator]

@@ -18,11 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
-from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, lines
+from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, files
 from aesvm.io import csv as csv_module
 from aesvm.io import libsvm as libsvm_module
-from aesvm.io.decimals import POWERS_OF_FIVE, number
-from aesvm.io.libsvm import END, POSITION, UNUSUAL
+from aesvm.io.libsvm import END, POSITION, POWERS_OF_FIVE, UNUSUAL, number
 
 COMPRESS = {"plain": bytes, "gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
 PACKED = ["gz", "bz2", "xz"]
@@ -33,7 +32,7 @@ sizes = st.integers(1, 40)
 
 
 def blocks_of(size):
-    return mock.patch.object(lines, "BLOCK_BYTES", size)
+    return mock.patch.object(files, "BLOCK_BYTES", size)
 
 
 def written(folder, content, name="rows"):
@@ -277,7 +276,7 @@ def test_several_streams_in_a_file_are_one_text(tmp_path, kind):
     pack = COMPRESS[kind]
     content = pack(b"1 1:1\n2 ") + pack(b"") + pack(b"2:2\n3 3:3") + b"\0" * 8
     for block in (1, 1 << 20):
-        with blocks_of(block), mock.patch.object(lines, "COMPRESSED_BYTES", 3):
+        with blocks_of(block), mock.patch.object(files, "COMPRESSED_BYTES", 3):
             found = joined(libsvm(written(tmp_path, content)))
         assert found.X.toarray().diagonal().tolist() == [1, 2, 3]
 
@@ -349,7 +348,7 @@ def test_a_line_without_end_is_not_read_into_memory(tmp_path):
     path = written(tmp_path, "1 1:1\n" + "1" * 5000)
     with (
         blocks_of(64),
-        mock.patch.object(lines, "LONGEST_LINE", 1000),
+        mock.patch.object(files, "LONGEST_LINE", 1000),
         pytest.raises(BadLineError, match="line 2: it is longer than 1000 bytes"),
     ):
         list(libsvm(path))

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from aesvm.runtime.progress import Silence
-from aesvm.runtime.side_by_side import side_by_side
-from aesvm.runtime.threads import Threads
+from aesvm.runtime.threads import Threads, side_by_side
 from tests import children
 
 
@@ -31,9 +30,7 @@ def test_results_are_in_order_and_the_caller_is_told_of_each(n_jobs, first_alone
         told.append((number, threading.current_thread()))
 
     with Threads(n_jobs) as run:
-        found = side_by_side(
-            run, n_jobs, double, numbers(20), Silence(), done, first_alone=first_alone
-        )
+        found = side_by_side(run, double, numbers(20), Silence(), done, first_alone=first_alone)
     assert found == list(range(0, 40, 2))
     assert sorted(number for number, _ in told) == list(range(20))
     assert {thread for _, thread in told} == {threading.current_thread()}
@@ -52,7 +49,7 @@ def test_items_are_made_when_a_thread_is_free():
         ended.append(number)
 
     with Threads(2) as run:
-        side_by_side(run, 2, work, items(), Silence(), lambda number: None)
+        side_by_side(run, work, items(), Silence(), lambda number: None)
     assert sorted(ended) == list(range(10))
 
 
@@ -70,7 +67,7 @@ def test_an_error_ends_what_is_done_beside_it(error):
         ended.append(number)
 
     with Threads(3) as run, pytest.raises(error, match="of the second"):
-        side_by_side(run, 3, work, numbers(1000), Silence(), lambda number: None)
+        side_by_side(run, work, numbers(1000), Silence(), lambda number: None)
     assert len(ended) < 5
 
 
@@ -89,5 +86,5 @@ def test_each_thread_works_in_a_context_of_its_own():
         return inside.depth
 
     with Threads(2) as run:
-        found = side_by_side(run, 2, depth, numbers(9), Silence(), lambda number: None, around)
+        found = side_by_side(run, depth, numbers(9), Silence(), lambda number: None, around)
     assert found == [1] * 9

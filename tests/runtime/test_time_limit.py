@@ -296,6 +296,28 @@ def test_partial_fit_takes_in_all_rows_it_is_given(name, monkeypatch):
     assert model.fit_status_ == 0
 
 
+@EACH
+def test_the_parameter_limits_streams_too(name, monkeypatch):
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    X, y = rows()
+    model = clone(FAMILY[name]).set_params(time_limit=0)
+    with pytest.warns(ConvergenceWarning, match=r"time_limit=0 ended the fit.*read to row 500,"):
+        model.fit_stream(chunks(X, y))
+    assert model.n_seen_ == model.certificate_.n_rows == 500
+    assert np.isfinite(model.predict(X)).all()
+    assert "time_limit=0 ended the fit" in model.certificate_.plan
+    model = clone(model)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for part, targets, _ in chunks(X, y):
+            classes = {"classes": [0, 1]} if name in ("AESVC", "AENuSVC") else {}
+            model.partial_fit(part, targets, **classes)
+        model.partial_fit()
+    assert any("time_limit=0 ended the fit" in str(one.message) for one in told)
+    assert model.n_seen_ == model.certificate_.n_rows == 3000
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_certificates_are_not_limited():
     X, y = rows()
     model = AESVC(gamma=1.0, refine=0, hull_tol=1e-2).fit(X, y)

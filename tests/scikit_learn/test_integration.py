@@ -28,8 +28,10 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import validate_data
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm.estimators import validation
 
 matplotlib.use("Agg")
 
@@ -225,3 +227,30 @@ def test_a_boundary_is_drawn(estimator):
     assert display.response.shape == (20, 20)
     assert np.ptp(display.response) > 0.5
     matplotlib.pyplot.close(display.figure_)
+
+
+class OfAnotherLibrary:
+    """An array as torch's are: in memory, and of other types than NumPy's."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **keywords):
+        raise AssertionError("NumPy's own protocol is enough")
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+def test_scikit_learn_does_not_look_for_types_in_arrays_of_other_libraries(monkeypatch):
+    given = [OfAnotherLibrary(part) for part in load_iris(return_X_y=True)]
+    monkeypatch.setattr(validation, "get_config", lambda: {"array_api_dispatch": True})
+    seen = []
+    monkeypatch.setattr(
+        validation,
+        "validate_data",
+        lambda model, X, **kw: seen.append(X) or validate_data(model, X, **kw),
+    )
+    model = AESVC().fit(*given)
+    assert model.score(*given) > 0.9
+    assert {*map(type, seen)} == {np.ndarray}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from aesvm.runtime.scikit_learn import VERSION
 from tests.scikit_learn.substituted import substituted, using_ours
 
 #: Why tests fail, and which: names alone, or with parameters. They must fail.
@@ -86,10 +87,13 @@ def differences(request):
         for reason, tests in listed.items():
             if names & set(tests):
                 request.applymarker(pytest.mark.xfail(reason=reason, strict=strict))
+    if VERSION < (1, 9):  # the lists are those of the tests of 1.9
+        older = "tests of older versions ask for probabilities"
+        request.applymarker(pytest.mark.xfail(raises=AttributeError, reason=older, strict=False))
 
 
 def test_their_tests_were_found_and_what_is_listed_is_among_them():
     found = [name for name in globals() if name.startswith(("test_svm_", "test_sparse_"))]
     assert len(found) > 50
     for tests in (*DIFFERENCES.values(), *ROUNDING.values()):
-        assert {name.partition("[")[0] for name in tests} <= set(found)
+        assert VERSION < (1, 9) or {name.partition("[")[0] for name in tests} <= set(found)

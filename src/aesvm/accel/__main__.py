@@ -16,7 +16,7 @@ import sys
 from types import ModuleType, TracebackType
 
 from aesvm import accel
-from aesvm.accel.calls import calls
+from aesvm.accel.seam import calls
 
 
 def main() -> None:

@@ -1,28 +1,155 @@
 """What stands in the place of ``libsvm`` and ``libsvm_sparse`` in ``sklearn.svm._base``.
 
 That module is private. Its functions are known here by version and by the names of their
-arguments; others are refused, never guessed.
+arguments; others are refused, never guessed. Each call is noted, for the log and the report.
 """
 
 from __future__ import annotations
 
 import inspect
+import logging
+import threading
 import time
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 import sklearn
 
-from aesvm.accel.calls import GIVEN, HARMLESS, LIBSVM, OURS, SMALL, Call, NotAcceleratedError, calls
-
 if TYPE_CHECKING:  # they take a second to import, which small programs need not wait for
+    from aesvm.accel import Settings
     from aesvm.accel.exact import Model, Problem
-    from aesvm.accel.installing import Settings
+
+
+logger = logging.getLogger("aesvm.accel")
+
+OURS, LIBSVM = "aesvm", "LIBSVM"
+
+#: Reasons for LIBSVM that cost nothing: ``strict`` accepts them.
+SMALL = "small: LIBSVM takes no longer"
+GIVEN = "the kernel matrix is given: LIBSVM is as fast"
+HARMLESS = (SMALL, GIVEN)
+
+
+class NotAcceleratedError(RuntimeError):
+    """Raised with ``strict=True`` for a call that would go to LIBSVM.
+
+    Examples
+    --------
+    >>> import aesvm.accel
+    >>> issubclass(aesvm.accel.NotAcceleratedError, RuntimeError)
+    True
+    """
+
+
+class Call(NamedTuple):
+    """Calls of one kind: what was called, who computed it, and why LIBSVM did."""
+
+    what: str  #: such as "SVC fit"
+    where: str  #: "aesvm" or "LIBSVM"
+    reason: str  #: "" where aesvm computed it
+
+
+@dataclass(frozen=True)
+class Report:
+    """What ran where since ``install``.
+
+    Attributes
+    ----------
+    counts : dict
+        The number of calls of each kind.
+    seconds : dict
+        Their seconds.
+    text : str
+        A table of both.
+
+    Examples
+    --------
+    >>> import aesvm.accel
+    >>> aesvm.accel.Report({}, {}).text
+    'Nothing of sklearn.svm has run since install().'
+    """
+
+    counts: dict[Call, int] = field(repr=False)
+    seconds: dict[Call, float] = field(repr=False)
+
+    @property
+    def text(self) -> str:
+        if not self.counts:
+            return "Nothing of sklearn.svm has run since install()."
+        head = ("call", "by", "calls", "seconds", "reason")
+        order = sorted(self.counts, key=lambda call: -self.seconds[call])
+        lines = [
+            (*call[:2], f"{self.counts[call]:,}", f"{self.seconds[call]:.3f}") for call in order
+        ]
+        widths = [max(map(len, column)) for column in zip(head[:4], *lines, strict=True)]
+        reasons = (head[4], *(call.reason for call in order))
+        return "\n".join(
+            "  ".join([*map(str.ljust, line[:2], widths), *map(str.rjust, line[2:], widths[2:])])
+            + f"  {reason}".rstrip()
+            for line, reason in zip((head[:4], *lines), reasons, strict=True)
+        )
+
+
+class _Calls:
+    """The calls since ``install``, in this process."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        self.lock = threading.Lock()  # a new one: a fork may have copied a lock that is held
+        self.counts: Counter[Call] = Counter()
+        self.seconds: defaultdict[Call, float] = defaultdict(float)
+
+    def note(self, call: Call, seconds: float, size: str) -> None:
+        with self.lock:
+            self.counts[call] += 1
+            self.seconds[call] += seconds
+        because = f" ({call.reason})" if call.reason else ""
+        logger.info("%s of %s by %s: %.3f s%s", call.what, size, call.where, seconds, because)
+
+    def so_far(self) -> Report:
+        with self.lock:
+            return Report(dict(self.counts), dict(self.seconds))
+
+
+calls = _Calls()
+
+
+def report() -> Report:
+    """Print what ran where since ``install``, with seconds and reasons.
+
+    Worker processes have reports of their own: this one is of this process.
+
+    Returns
+    -------
+    report : Report
+        ``report.text`` is what was printed.
+
+    Examples
+    --------
+    >>> import aesvm.accel
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> with aesvm.accel.install():
+    ...     model = SVC().fit(*load_iris(return_X_y=True))
+    >>> len(aesvm.accel.report().counts)  # doctest: +ELLIPSIS
+    call     by      calls  seconds  reason
+    SVC fit  LIBSVM      1    ...  small: LIBSVM takes no longer
+    1
+    """
+    found = calls.so_far()
+    print(found.text)
+    return found
+
 
 #: Versions of scikit-learn whose functions these are.
 KNOWN = ("1.6", "1.7", "1.8", "1.9")
@@ -60,6 +187,14 @@ SIGNATURES: dict[str, dict[str, tuple[str, ...]]] = {
         "libsvm_sparse_decision_function": _SPARSE_PREDICTION,
         "libsvm_sparse_predict_proba": _SPARSE_PREDICTION,
     },
+}
+
+#: What functions do, where their names say more.
+_KINDS = {
+    "libsvm_sparse_train": "fit",
+    "libsvm_sparse_predict": "predict",
+    "libsvm_sparse_decision_function": "decision_function",
+    "libsvm_sparse_predict_proba": "predict_proba",
 }
 
 _CSR = ("data", "indices", "indptr")
@@ -104,10 +239,23 @@ class StandIn:
         self._running = running  #: a context that notes a call while it runs
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._module, name)
+        theirs = getattr(self._module, name)
+        if name not in SIGNATURES[self._key]:
+            return theirs
+        kind = _KINDS.get(name, name)
+        ours = {"fit": self._fit, "predict_proba": _no_probabilities}.get(kind)
+        return partial(self._call, name, kind, ours or partial(self._asked, kind))
+
+    def _fit(self, given: dict) -> tuple:
+        """What LIBSVM's fit returns."""
+        raise NotImplementedError
+
+    def _asked(self, method: str, given: dict) -> Any:
+        """What a model of LIBSVM's gives for some rows."""
+        raise NotImplementedError
 
     def _call(
-        self, name: str, kind: str, args: tuple, keywords: dict, ours: Callable[[dict], Any]
+        self, name: str, kind: str, ours: Callable[[dict], Any], *args: Any, **keywords: Any
     ) -> Any:
         """Call ours, or LIBSVM where it declines."""
         arguments = SIGNATURES[self._key][name]
@@ -168,9 +316,6 @@ class Dense(StandIn):
 
     _key = "libsvm"
 
-    def fit(self, *args: Any, **keywords: Any) -> tuple:
-        return self._call("fit", "fit", args, keywords, self._fit)
-
     def _fit(self, given: dict) -> tuple:
         def problem() -> Problem:
             from aesvm.accel.exact import Problem
@@ -188,33 +333,17 @@ class Dense(StandIn):
             *(none, none.copy(), 0, found.n_iter),
         )
 
-    def predict(self, *args: Any, **keywords: Any) -> Any:
-        return self._call("predict", "predict", args, keywords, self._asked("predict"))
+    def _asked(self, method: str, given: dict) -> Any:
+        def model() -> Model:
+            return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
 
-    def decision_function(self, *args: Any, **keywords: Any) -> Any:
-        ask = self._asked("decision_function")
-        return self._call("decision_function", "decision_function", args, keywords, ask)
-
-    def predict_proba(self, *args: Any, **keywords: Any) -> Any:
-        return self._call("predict_proba", "predict_proba", args, keywords, _no_probabilities)
-
-    def _asked(self, method: str) -> Callable[[dict], Any]:
-        def ask(given: dict) -> Any:
-            def model() -> Model:
-                return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
-
-            return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
-
-        return ask
+        return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
 
 
 class Sparse(StandIn):
     """In the place of ``libsvm_sparse``."""
 
     _key = "libsvm_sparse"
-
-    def libsvm_sparse_train(self, *args: Any, **keywords: Any) -> tuple:
-        return self._call("libsvm_sparse_train", "fit", args, keywords, self._fit)
 
     def _fit(self, given: dict) -> tuple:
         def problem() -> Problem:
@@ -242,40 +371,25 @@ class Sparse(StandIn):
             *(n_support.astype(np.int32), none, none.copy(), 0, found.n_iter),
         )
 
-    def libsvm_sparse_predict(self, *args: Any, **keywords: Any) -> Any:
-        ask = self._asked("predict")
-        return self._call("libsvm_sparse_predict", "predict", args, keywords, ask)
+    def _asked(self, method: str, given: dict) -> Any:
+        n_vectors = len(given["SV_indptr"]) - 1
 
-    def libsvm_sparse_decision_function(self, *args: Any, **keywords: Any) -> Any:
-        name, ask = "libsvm_sparse_decision_function", self._asked("decision_function")
-        return self._call(name, "decision_function", args, keywords, ask)
+        def model() -> Model:
+            from aesvm.accel.exact import csr
 
-    def libsvm_sparse_predict_proba(self, *args: Any, **keywords: Any) -> Any:
-        name = "libsvm_sparse_predict_proba"
-        return self._call(name, "predict_proba", args, keywords, _no_probabilities)
+            indices = given["T_indices"], given["SV_indices"]
+            n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
 
-    def _asked(self, method: str) -> Callable[[dict], Any]:
-        def ask(given: dict) -> Any:
-            n_vectors = len(given["SV_indptr"]) - 1
+            def rows(name: str) -> Any:
+                return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
 
-            def model() -> Model:
-                from aesvm.accel.exact import csr
+            coefs = given["sv_coef"].reshape(-1, n_vectors)
+            return _model(given, rows("T"), rows("SV"), coefs)
 
-                indices = given["T_indices"], given["SV_indices"]
-                n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
-
-                def rows(name: str) -> Any:
-                    return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
-
-                coefs = given["sv_coef"].reshape(-1, n_vectors)
-                return _model(given, rows("T"), rows("SV"), coefs)
-
-            # a product of sparse rows visits the entries of both
-            n_rows = len(given["T_indptr"]) - 1
-            n_values = len(given["T_data"]) * n_vectors + len(given["SV_data"]) * n_rows
-            return self._evaluated(model, method, given, n_values / 2)
-
-        return ask
+        # a product of sparse rows visits the entries of both
+        n_rows = len(given["T_indptr"]) - 1
+        n_values = len(given["T_data"]) * n_vectors + len(given["SV_data"]) * n_rows
+        return self._evaluated(model, method, given, n_values / 2)
 
 
 def _model(given: dict, X: Any, vectors: Any, dual_coef: Any) -> Model:

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -182,6 +181,19 @@ def compress(
     scores = np.zeros((len(every), len(expansions)))
     squared = np.zeros(len(expansions))
     landmarks = _sample(every, _LANDMARKS if tol is None else 0)
+    given = expansions, kernel, scores, squared
+
+    def fit(number: int, own: NDArray[np.intp]) -> tuple[Array, float]:
+        at = np.flatnonzero(may_use[number, groups])
+        return _fitted(kernel, own, at, scores[:, number], run)
+
+    def project(number: int, own: NDArray[np.intp]) -> tuple[Array, float]:
+        coefs, one = _projected(kernel, own, scores[own, number]), expansions[number]
+        if not (moves_offsets and len(one.rows)):
+            return coefs, 0.0
+        lost = scores[one.rows, number] - kernel.scores(own, coefs, one.rows)
+        return coefs, float(np.median(lost))
+
     with progress.task("compress", len(expansions) + 1) as task:
         for number, one in enumerate(expansions):
             at = np.union1d(np.flatnonzero(may_use[number, groups]), landmarks)
@@ -191,16 +203,15 @@ def compress(
         pursuit = _pursuit(kernel, groups, may_use, scores, squared, landmarks, most, run)
         if tol is None:
             pursuit.choose(most)
-            found = _fits(expansions, kernel, groups, may_use, scores, squared, pursuit.bases, run)
+            found = _put_on(pursuit.bases, fit, *given)
             task.step()
             return found
-        project = partial(_projections, expansions, kernel, scores, squared, moves_offsets)
         chosen = np.empty(0, dtype=np.intp)
         while True:
             n_more = max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
             n_before, chosen = len(chosen), np.append(chosen, new)
-            found = project(pursuit.bases)
+            found = _put_on(pursuit.bases, project, *given)
             near = found.farthest <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
@@ -211,7 +222,7 @@ def compress(
     while enough - few > 1:  # the least number of them, in the order of their choice
         n = (few + enough) // 2
         bases = [rows[np.isin(rows, chosen[:n])] for rows in pursuit.bases]
-        fewer = project(bases)
+        fewer = _put_on(bases, project, *given)
         if fewer.farthest <= tol:
             enough, found = n, fewer
         else:
@@ -252,25 +263,25 @@ def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
 
 
-def _fits(
+def _put_on(
+    bases: list[NDArray[np.intp]],
+    fit: Callable[[int, NDArray[np.intp]], tuple[Array, float]],
     expansions: list[Expansion],
     kernel: KernelMatrix,
-    groups: NDArray[np.intp],
-    may_use: NDArray[np.bool_],
     scores: Array,
     squared: Array,
-    bases: list[NDArray[np.intp]],
-    run: Callable,
 ) -> Compressed:
-    """Each machine fitted on its part of the basis, at the vectors it may use."""
+    """Each machine on its part of the basis.
+
+    ``fit`` takes the number of a machine and the rows that it is put on to its coefficients and the
+    change of its offset.
+    """
     found, distances, shifts = [], [], []
     for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
         own = np.sort(basis)
-        at = np.flatnonzero(may_use[number, groups])
-        coefs, shift = _fitted(kernel, own, at, scores[:, number], run)
-        offset = one.offset + shift
-        found.append(Expansion(own, coefs, offset))
-        shifts.append(offset - one.offset)
+        coefs, shift = fit(number, own)
+        found.append(Expansion(own, coefs, one.offset + shift))
+        shifts.append(found[-1].offset - one.offset)
         distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))
     return Compressed(found, np.array(distances), np.array(shifts))
 
@@ -310,29 +321,6 @@ def _fitted(
     sums[:-1] += size * scores[rows]
     solution = solve(hessian_factor(within, total, float(len(at)), run), sums)
     return solution[:-1], float(solution[-1])
-
-
-def _projections(
-    expansions: list[Expansion],
-    kernel: KernelMatrix,
-    scores: Array,
-    squared: Array,
-    moves_offsets: bool,
-    bases: list[NDArray[np.intp]],
-) -> Compressed:
-    """Each machine projected onto its part of the basis."""
-    found, distances, shifts = [], [], []
-    for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
-        own = np.sort(basis)
-        coefs = _projected(kernel, own, scores[own, number])
-        shift = 0.0
-        if moves_offsets and len(one.rows):
-            lost = scores[one.rows, number] - kernel.scores(own, coefs, one.rows)
-            shift = float(np.median(lost))
-        found.append(Expansion(own, coefs, one.offset + shift))
-        shifts.append(shift)
-        distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))
-    return Compressed(found, np.array(distances), np.array(shifts))
 
 
 def _projected(kernel: KernelMatrix, rows: NDArray[np.intp], values: Array) -> Array:

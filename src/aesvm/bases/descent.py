@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple, Protocol
 
@@ -102,31 +103,22 @@ class SmoothProblem(Protocol):
         """Whether rounding off still matters, so that a narrower width is to follow."""
 
 
+@dataclass(eq=False)
 class Descent:
     """A descent: an iterator over the lines that it wants searched.
 
     Each line must be searched before the next one is drawn. With rows in memory that is done at
     once, with rows elsewhere in a pass that serves several machines.
-
-    Parameters
-    ----------
-    problem : SmoothProblem
-    widths : tuple of float
-        Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow where the
-        problem asks for them.
-    goal, last : Goal
-        Of all widths but the last of these, and of that one and all that follow.
     """
 
-    def __init__(
-        self, problem: SmoothProblem, widths: tuple[float, ...], goal: Goal, last: Goal
-    ) -> None:
-        self.problem = problem
-        self.widths = widths
-        self.goal = goal
-        self.last = last
-        self.gain = inf  #: expected of the next step, as a fraction of the objective
-        self.solved = False  #: whether the problem of the present width is
+    problem: SmoothProblem
+    #: Half-widths of the rounded kinks, in the formulation's unit. Narrower ones follow where the
+    #: problem asks for them.
+    widths: tuple[float, ...]
+    goal: Goal  #: of all widths but the last of these
+    last: Goal  #: of that one, and of all that follow
+    gain: float = inf  #: expected of the next step, as a fraction of the objective
+    solved: bool = False  #: whether the problem of the present width is
 
     def __iter__(self) -> Iterator[Line]:
         for width, narrower in zip(self.widths[:-1], self.widths[1:], strict=True):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -134,39 +135,32 @@ def solve_in_span(
     )
 
 
+@dataclass(eq=False)
 class _ProblemInMemory:
     """A ``SmoothProblem`` whose scores, multipliers and gradient are kept."""
 
+    values: BasisValues
+    within: Array
+    targets: Array
+    bounds: Array
+    formulation: Formulation
+    start: Point
+    run: Callable
+    to_the_end: bool
+
     n_factors = _FACTORS
 
-    def __init__(
-        self,
-        values: BasisValues,
-        within: Array,
-        targets: Array,
-        bounds: Array,
-        formulation: Formulation,
-        start: Point,
-        run: Callable,
-        to_the_end: bool,
-    ) -> None:
-        self.values = values
-        self.arrays = values.kernel.arrays
-        self.within = within
-        self.targets = targets
-        self.bounds = bounds
-        self.formulation = formulation
-        self.run = run
-        self.to_the_end = to_the_end
-        self.ramps = ramps_of(formulation, targets, bounds)
-        self.slopes = self.arrays.put(np.array(formulation.slopes(float(bounds.sum()))))
+    def __post_init__(self) -> None:
+        formulation, self.arrays = self.formulation, self.values.kernel.arrays
+        self.ramps = ramps_of(formulation, self.targets, self.bounds)
+        self.slopes = self.arrays.put(np.array(formulation.slopes(float(self.bounds.sum()))))
         self.n_steps = 0
         self.wider: list[Array] = []
         self._factor: Factor | None = None
-        self.coefs = start.coefs.copy()
-        self.offsets = self.arrays.put(np.array(start.offsets))
-        self.scores = values.products(self.coefs)
-        self.w_at_basis = product(within, self.coefs, run)  #: w at the basis
+        self.coefs = self.start.coefs.copy()
+        self.offsets = self.arrays.put(np.array(self.start.offsets))
+        self.scores = self.values.products(self.coefs)
+        self.w_at_basis = product(self.within, self.coefs, self.run)  #: w at the basis
         self.multipliers = self.arrays.zeros(len(self.scores))
         self.g_at_basis = self.arrays.zeros(len(self.coefs))  #: g at the basis, by the multipliers
 

@@ -38,8 +38,8 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.trainer import Trainer, constant_machine
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
-from aesvm.runtime.machine import machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
+from aesvm.runtime.threads import free_memory, in_bytes, machine_memory
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
 
@@ -227,9 +227,15 @@ class SpanTraining:
             )
         self.most = min(span.max_vectors, kernel.X.shape[0])
         total = sum(len(problem.rows) for problem in problems)
-        held = machine_memory() * _MEMORY_FRACTION
+        held, needed = machine_memory() * _MEMORY_FRACTION, self._working_bytes(problems)
+        on_host, free_here = double.arrays.free_bytes() is None, free_memory()
+        if on_host and needed > free_here:
+            raise MemoryError(
+                f"The SVM on {self.most:,} vectors takes {in_bytes(needed)} beside the rows, and "
+                f"{in_bytes(free_here)} are free: lower max_vectors, or use fewer rows."
+            )
+        held = min(held, free_here - needed) if on_host else held
         if span.most_bytes is not None:
-            needed = self._working_bytes(problems)
             held = max(0.0, span.most_bytes - needed)
             if held == 0.0 and not span.settles:
                 warn(
@@ -240,6 +246,12 @@ class SpanTraining:
         if (free := double.arrays.free_bytes()) is not None:
             room = _DEVICE_FRACTION * free
             held = room if span.most_bytes is None else min(room, held)
+        if on_host:
+            values = float(np.dtype(np.float32).itemsize * total * self.most)
+            self.trainer.progress.say(
+                f"memory: some {in_bytes(needed + min(held, values))} beside the rows, "
+                f"{in_bytes(min(held, values))} of them for kernel values (see memory_budget)"
+            )
         self.machines = [
             SpanMachine(problem, held * len(problem.rows) / total, self.context)
             for problem in problems

@@ -20,20 +20,21 @@ from aesvm.certificate.proof import Proof
 class Record:
     """What is known of one machine."""
 
-    exact: bool
-    rounds: int
-    n_rows: int
-    max_residual: float
-    total_residual: float | None  #: None where only a bound on the largest is known
-    squared_norm: float
-    rounding: float  #: what F2 is off by, at most; where the squared norm is negative, what that is
-    loss_reduced: float | None  #: the losses of F2
-    total_cost: float  #: sum_i c_i
-    worst_optimum: float  #: F at w = 0, which the optimum does not exceed
-    squared_norm_bound: float | None  #: what |w|^2 is at most, of an optimum
-    target_reach: float  #: how far apart targets are, at most, for a unit of distance
-    offsets: tuple[float, ...]
-    weighted_distances: float  #: sum_i c_i |tau_i|
+    exact: bool = True
+    rounds: int = 0
+    n_rows: int = 0
+    max_residual: float = 0.0
+    total_residual: float | None = 0.0  #: None where only a bound on the largest is known
+    squared_norm: float = 0.0
+    #: What F2 is off by, at most; where the squared norm is negative, what that is.
+    rounding: float = 0.0
+    loss_reduced: float | None = 0.0  #: the losses of F2
+    total_cost: float = 0.0  #: sum_i c_i
+    worst_optimum: float = 0.0  #: F at w = 0, which the optimum does not exceed
+    squared_norm_bound: float | None = 0.0  #: what |w|^2 is at most, of an optimum
+    target_reach: float = 0.0  #: how far apart targets are, at most, for a unit of distance
+    offsets: tuple[float, ...] = (0.0,)
+    weighted_distances: float = 0.0  #: sum_i c_i |tau_i|
     loss: float | None = None  #: the losses of F1
     dual_objective: float | None = None
     violators: int | None = None
@@ -72,26 +73,7 @@ class Record:
     @classmethod
     def of_nothing(cls) -> Record:
         """The record of a machine with nothing to learn, such as a pair with one empty class."""
-        return cls(
-            exact=True,
-            rounds=0,
-            n_rows=0,
-            max_residual=0.0,
-            total_residual=0.0,
-            squared_norm=0.0,
-            rounding=0.0,
-            loss_reduced=0.0,
-            total_cost=0.0,
-            worst_optimum=0.0,
-            squared_norm_bound=0.0,
-            target_reach=0.0,
-            offsets=(0.0,),
-            weighted_distances=0.0,
-            loss=0.0,
-            dual_objective=0.0,
-            violators=0,
-            proven=True,
-        )
+        return cls(loss=0.0, dual_objective=0.0, violators=0, proven=True)
 
 
 #: An objective is negligible below its rounding, where that is below a fraction of the costs.

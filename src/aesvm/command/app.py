@@ -1,7 +1,7 @@
 """The commands and their options.
 
-A command is a signature, which typer reads. Its function has the same name, in the module of that
-name, and is imported when it is needed: ``train(options, columns, screen)``. typer calls none of
+A command is a signature, which typer reads. Its function has the same name, and is imported with
+its module when it is needed: ``train(options, columns, screen)``. typer calls none of
 them: it would catch errors of the work as well as its own.
 """
 
@@ -69,7 +69,8 @@ def _command(*shared: str) -> Callable[[Callable], Callable]:
 
 
 def _run(name: str, options: dict[str, Any]) -> None:
-    function = getattr(import_module(f"aesvm.command.{name}"), name)
+    module = {"predict": "models", "info": "convert", "warm_up": "train"}.get(name, name)
+    function = getattr(import_module(f"aesvm.command.{module}"), name)
     from aesvm.command.data import DataOptions
 
     if options.get("output") in ("-", "/dev/stdout"):
@@ -107,10 +108,10 @@ _ours = functools.partial(_option, panel="How it is trained")
 _output = functools.partial(_option, panel="Output")
 
 
-def _at_least_0(number: float) -> float:
-    if not 0 <= number < float("inf"):
-        raise typer.BadParameter(f"{number:g}: a number of at least 0 is needed.")
-    return number
+def _checked_time(seconds: float | None) -> float | None:
+    if seconds is not None and not 0 < seconds < float("inf"):
+        raise typer.BadParameter(f"{seconds:g}: seconds above 0 are needed.")
+    return seconds
 
 
 def _checked_jobs(jobs: int | None) -> int | None:
@@ -143,10 +144,6 @@ _SHARED: dict[str, tuple[Any, Any]] = {
             metavar="CLASS=WEIGHT",
             help="C of this class is weight times C, as -wi weight; or balanced",
         ),
-    ),
-    "native": (
-        bool,
-        _output(False, "--native", help="write aesvm's format, as names that end with .aesvm do"),
     ),
     "target": (
         Text,
@@ -214,7 +211,8 @@ def fit(
         _column(help="Keep rows with the same value of this column in one fold, or in the test."),
     ] = None,
     time_limit: Annotated[
-        float | None, _option(metavar="SECONDS", help="the time for search and training")
+        float | None,
+        _option(metavar="SECONDS", help="the time for search and training", callback=_checked_time),
     ] = None,
     test: Annotated[float, _option(help="the share of rows held out")] = 0.2,
     search_rows: Annotated[
@@ -245,7 +243,8 @@ def train(
         Text,
         typer.Argument(
             metavar="MODEL",
-            help="The model file to write; else DATA.model (with --native, DATA.aesvm), here.",
+            help="The model file to write, LIBSVM's or a name that ends with .aesvm; by default "
+            "DATA.model, here.",
         ),
     ] = None,
     svm_type: Annotated[
@@ -283,16 +282,16 @@ def train(
     ] = None,
     refine: Annotated[str, _ours(help="auto, exact or a number of rounds")] = "auto",
     hull_tol: Annotated[
-        float,
-        _ours(
-            help="largest squared distance of a row from what represents it",
-            callback=_at_least_0,
-        ),
+        float, _ours(help="largest squared distance of a row from what represents it")
     ] = 1e-3,
     max_vectors: Annotated[int | None, _ours(min=1, help="the most support vectors")] = None,
     time_limit: Annotated[
         float | None,
-        _ours(metavar="SECONDS", help="for training; with -v, for the model of each fold"),
+        _ours(
+            metavar="SECONDS",
+            help="for training; with -v, for the model of each fold",
+            callback=_checked_time,
+        ),
     ] = None,
     jobs: Jobs = None,
 ) -> None:
@@ -303,13 +302,10 @@ def train(
 def predict(
     data: Data,
     model: Annotated[
-        Text, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or .aesvm.")
-    ] = None,
+        str, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or .aesvm.")
+    ],
     output: Annotated[
         Text, typer.Argument(metavar="OUTPUT", help="A prediction a line; else standard output.")
-    ] = None,
-    model_option: Annotated[
-        Text, _option("-m", "--model", help="The model file, in place of the argument.")
     ] = None,
 ) -> None:
     """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""
@@ -330,7 +326,7 @@ def scale(
     """Scale features to a range, as svm-scale does, to standard output or a file."""
 
 
-@_command(*_TABLE, "features", "weight", "weights_file", "classes", "native")
+@_command(*_TABLE, "features", "weight", "weights_file", "classes")
 def convert(
     source: Annotated[str, typer.Argument(metavar="FILE", help="A model or data file.")],
     output: Annotated[str, typer.Argument(metavar="OUTPUT", help="The file to write.")],

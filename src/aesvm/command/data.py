@@ -1,7 +1,7 @@
 """Data files as chunks, or as rows in memory where they fit.
 
 A data file is a reader, and what the command line says of its columns. Tables are read as numbers
-(readers of ``aesvm.io``), or with all their types as pandas' frames (``frames``). Standard input is
+(readers of ``aesvm.io``), or with all their types as pandas' frames. Standard input is
 kept in a temporary file while it is used, for readers read more than once.
 """
 
@@ -11,28 +11,38 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from aesvm.command.chunks import Changed, checked, joined, weights_of
-from aesvm.command.formats import Format, format_of
-from aesvm.command.outcome import CommandError, UsageError
-from aesvm.command.screen import Screen
-from aesvm.io import BadLineError, Chunk, CSVReader, LibsvmReader, NpyReader, ParquetReader
-from aesvm.io.atomic import naming
+from aesvm.command.formats import TARGET, Format, format_of
+from aesvm.command.screen import CommandError, Screen, UsageError
+from aesvm.io import (
+    BadLineError,
+    Chunk,
+    ChunkIterator,
+    CSVReader,
+    LibsvmReader,
+    NpyReader,
+    ParquetReader,
+)
+from aesvm.io.base import Progress, joined
 from aesvm.io.columns import Columns
 from aesvm.io.columns import Wanted as Roles
+from aesvm.io.files import naming
 from aesvm.out_of_core.merge_tree import bytes_of
-from aesvm.runtime.machine import machine_memory
+from aesvm.runtime.threads import machine_memory
+from aesvm.runtime.warn import warn
 
-#: The column to learn where no option names one: ``aesvm convert`` calls LIBSVM's labels so.
-TARGET = "target"
+if TYPE_CHECKING:
+    import pandas as pd
+
 
 #: How targets of a CSV are read.
 CLASSES = ("auto", "numbers", "strings")
@@ -296,7 +306,7 @@ def _table_reader(
     if twice:
         raise CommandError(f"{shown}: two columns have the name {twice[0]!r}: give them others.")
     if wanted.text is not None:
-        from aesvm.command.frames import FrameReader
+        from aesvm.command.data import FrameReader
 
         return FrameReader(path, found._replace(names=names), roles, wanted.text), roles, named
     if "" in roles.feature_names:
@@ -410,3 +420,154 @@ def _array_reader(path: Path, target: str | None, needs_target: bool) -> tuple[A
             yield Chunk(np.delete(X, at, axis=1), X[:, at], None)
 
     return Changed(reader, split), width - 1
+
+
+#: Chunks made of chunks.
+Change = Callable[[Iterator[Chunk]], Generator[Chunk, None, None]]
+
+
+class Changed:
+    """The chunks of a reader, changed in each pass by a generator; progress is the reader's."""
+
+    def __init__(self, reader: Any, change: Change) -> None:
+        self.reader = reader
+        self.change = change
+
+    @property
+    def n_bytes(self) -> int:
+        return self.reader.n_bytes
+
+    def __iter__(self) -> ChunkIterator:
+        chunks = iter(self.reader)
+        return ChunkIterator(self.change(chunks), chunks)
+
+
+def weights_of(path: str) -> Change:
+    """The change that adds weights from a file, which has one a line."""
+    values = []
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                values.append(float(line))
+            except ValueError as error:
+                reason = f"{line.strip()[:40]!r} is no number"
+                raise BadLineError(path, number, reason) from error
+
+    weights = np.array(values)
+
+    def weighted(chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+        n_rows = 0
+        for X, y, _ in chunks:
+            here = weights[n_rows : n_rows + X.shape[0]]
+            if len(here) < X.shape[0]:
+                raise CommandError(f"{path}: there are {len(weights)} weights, and more rows.")
+            n_rows += X.shape[0]
+            yield Chunk(X, y, here)
+        if n_rows < len(weights):
+            raise CommandError(f"{path}: there are {len(weights)} weights, and {n_rows} rows.")
+
+    return weighted
+
+
+def checked(about: str, names: list[str] | None) -> Change:
+    """The change that refuses values no SVM can learn from, with their place."""
+
+    def values(chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
+        n_rows = 0
+        for chunk in chunks:
+            if chunk.weights is not None and (chunk.weights < 0).any():
+                raise CommandError(f"{about}: a weight is negative.")
+            if not sp.issparse(chunk.X) and not np.isfinite(chunk.X).all():  # text has no others
+                row, column = np.argwhere(~np.isfinite(chunk.X))[0]
+                where = f"column {names[column] if names else str(column)!r}"
+                raise CommandError(
+                    f"{about}: row {n_rows + row + 1}, {where}: {chunk.X[row, column]} is not a "
+                    "finite number: remove such rows, or fill them in."
+                )
+            n_rows += chunk.X.shape[0]
+            yield chunk
+
+    return values
+
+
+#: Rows of a frame, where a table is read piece by piece.
+FRAME_ROWS = 65_536
+
+
+class FrameReader:
+    """A re-iterable of chunks whose rows are frames; rows without a target are left out.
+
+    ``text``: columns that are read as text, whatever they look like.
+    """
+
+    def __init__(self, path: Path, found: Format, roles: Columns, text: list[str]) -> None:
+        self.path, self.format, self.text = path, found, text
+        self.columns, self.features = roles.used_names, roles.feature_names
+        self.target, self.weight = roles.by_name.target, roles.by_name.weight
+
+    @property
+    def n_bytes(self) -> int:
+        return self.path.stat().st_size
+
+    def __iter__(self) -> ChunkIterator:
+        return ChunkIterator(self._chunks(), Progress())
+
+    def _chunks(self) -> Generator[Chunk, None, None]:
+        for frame in self._frames(FRAME_ROWS):
+            yield self._chunk(frame)
+
+    def whole(self) -> Chunk:
+        """All rows, with the types that whole columns have."""
+        return self._chunk(next(self._frames(None)))
+
+    def _frames(self, n_rows: int | None) -> Iterator[pd.DataFrame]:
+        if self.format.kind == "parquet":
+            import pyarrow.dataset as ds
+
+            whole = ds.dataset(self.path, format="parquet")
+            if n_rows is None:
+                yield whole.to_table(columns=self.columns).to_pandas()
+                return
+            for batch in whole.to_batches(columns=self.columns, batch_size=n_rows):
+                if batch.num_rows:
+                    yield batch.to_pandas()
+            return
+        import pandas as pd
+
+        options: dict[str, Any] = {
+            "sep": self.format.delimiter,
+            "names": self.format.names,
+            "header": 0 if self.format.header else None,
+            "usecols": self.columns,
+            "dtype": dict.fromkeys(self.text, "str"),
+            "compression": self.format.compressed,
+            "skipinitialspace": True,
+            "low_memory": False,
+        }
+        if n_rows is None:
+            yield pd.read_csv(self.path, **options)
+            return
+        with pd.read_csv(self.path, chunksize=n_rows, **options) as frames:
+            yield from frames
+
+    def _chunk(self, frame: pd.DataFrame) -> Chunk:
+        y = weights = None
+        if self.target is not None:
+            known = frame[self.target].notna()
+            if not known.all():
+                n_missing = int((~known).sum())
+                warn(f"{n_missing:,} rows without a target (empty, NA, null, ...) are left out.")
+                frame = frame[known]
+            y = _targets(frame[self.target])
+        if self.weight is not None:
+            from aesvm.tabular import column_of_numbers
+
+            weights = column_of_numbers(frame[self.weight]).to_numpy()
+        return Chunk(frame[self.features], y, weights)
+
+
+def _targets(values: pd.Series) -> NDArray:
+    """Numbers as they are, all else as text."""
+    if values.dtype.kind in "iuf":
+        return values.to_numpy()
+    return values.astype(str).to_numpy(dtype=str)

@@ -34,18 +34,21 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from aesvm.callbacks import Deadline
-from aesvm.command.chunks import Changed, joined
-from aesvm.command.data import DataFile, DataOptions, Wanted, opened
-from aesvm.command.formats import NATIVE, stem_of, suffix_of
-from aesvm.command.frames import FrameReader, transformed
+from aesvm.command.data import (
+    Changed,
+    DataFile,
+    DataOptions,
+    FrameReader,
+    Wanted,
+    opened,
+)
+from aesvm.command.formats import NATIVE, check_outputs, stem_of, suffix_of
 from aesvm.command.models import check_model_path, note_columns
-from aesvm.command.outcome import CommandError, UsageError
-from aesvm.command.report import at_edge, write_report
-from aesvm.command.scores import HeldOut
-from aesvm.command.screen import Screen
-from aesvm.command.train import check_time_limit, class_weights, leave_out_unknown
-from aesvm.command.writing import check_outputs
+from aesvm.command.report import HeldOut, at_edge, write_report
+from aesvm.command.screen import CommandError, Screen, UsageError
+from aesvm.command.train import class_weights, leave_out_unknown
 from aesvm.io import Chunk
+from aesvm.io.base import joined
 from aesvm.io.model_file import save
 from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV
 from aesvm.model_selection.shared_search import SEARCH_SHARE
@@ -113,7 +116,6 @@ def _check(options: Any) -> None:
         raise UsageError(f"--test {options.test:g}: a fraction between 0 and 1 is needed.")
     if options.task not in ("auto", "classification", "regression"):
         raise UsageError(f"--task {options.task}: auto, classification or regression is needed.")
-    check_time_limit(options.time_limit)
     class_weights(options.class_weight)
     try:
         get_scorer(options.scoring or "accuracy")
@@ -367,10 +369,7 @@ def _trained(
 def _prepared(model: Pipeline, chunks: Iterator[Chunk]) -> Generator[Chunk, None, None]:
     """Chunks as the SVM takes them."""
     for X, y, weights in chunks:
-        steps = model[:-1]
-        yield Chunk(
-            transformed(steps, X) if hasattr(X, "columns") else steps.transform(X), y, weights
-        )
+        yield Chunk(model[:-1].transform(X), y, weights)
 
 
 def _out_of_fold(

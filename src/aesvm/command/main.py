@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from aesvm.command.outcome import (
+from aesvm.command.screen import (
     BROKEN_PIPE,
     DONE,
     INTERRUPTED,

@@ -1,4 +1,4 @@
-"""Model files of either kind, and what a model needs to know of its rows.
+"""Model files of either kind, and ``aesvm predict``: LIBSVM's svm-predict.
 
 A model of ``aesvm fit`` is a pipeline: how columns are prepared, then the SVM. Names of columns
 are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_`` of its last.
@@ -7,7 +7,7 @@ are fitted attributes: ``feature_names_in_`` of its first step, ``target_name_``
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,17 +24,25 @@ from aesvm.command.formats import (
     NATIVE,
     ONNX,
     SUFFIXES,
+    check_outputs,
+    equal_labels,
     format_of_model,
+    is_numeric,
+    label_text,
+    meaning,
     suffix_of,
+    written_to,
 )
-from aesvm.command.labels import is_numeric
-from aesvm.command.outcome import CommandError, UsageError
-from aesvm.command.writing import check_outputs
+from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.model_file import load, save
+from aesvm.runtime.warn import warn
 
 #: What names of data files end with; those of LIBSVM's text may be of a model in text as well.
 _OF_DATA = (*COMPRESSED, *(suffix for suffix, kind in SUFFIXES.items() if kind != "libsvm"))
+
+#: What a one-class SVM predicts.
+OUTLIER_OR_NOT = np.array([-1, 1])
 
 
 class Model(NamedTuple):
@@ -81,14 +89,6 @@ class Model(NamedTuple):
         return int(self.svm.n_features_in_) if columns is None else len(columns)
 
     @property
-    def is_regression(self) -> bool:
-        return is_regressor(self.svm)
-
-    @property
-    def has_text_classes(self) -> bool:
-        return hasattr(self.svm, "classes_") and not is_numeric(self.svm.classes_)
-
-    @property
     def is_of_matrix(self) -> bool:
         """Whether its rows are those of a kernel matrix."""
         return self.svm.kernel == "precomputed"
@@ -96,9 +96,7 @@ class Model(NamedTuple):
     def prepared(self, X: Any) -> Any:
         """Rows as the SVM takes them."""
         if self.columns is not None:
-            from aesvm.command.frames import transformed
-
-            return transformed(self.estimator[:-1], X)
+            return self.estimator[:-1].transform(X)
         sparse = sp.issparse(self.svm.support_vectors_)
         if sp.issparse(X) != sparse:
             X = sp.csr_array(X) if sparse else X.toarray()
@@ -128,14 +126,14 @@ class Model(NamedTuple):
 
 def opened_for(model: Model, data: str, columns: DataOptions) -> AbstractContextManager[DataFile]:
     """A data file, of which the columns are read that a model was trained on."""
-    text = None
+    text, classes = None, getattr(model.svm, "classes_", np.empty(0))
     if model.columns is not None:
         text = [name for kind in ("categories", "dates") for name in model.columns.get(kind, [])]
     wanted = Wanted(
         features=model.feature_names,
         target=model.target,
         n_features=model.n_features,
-        classes="strings" if model.has_text_classes else "auto",
+        classes="auto" if is_numeric(classes) else "strings",
         needs_target=False,
         is_matrix=model.is_of_matrix,
         text=text,
@@ -183,17 +181,12 @@ def check_model_path(path: str, inputs: Iterable[str | None], onnx: bool = False
         )
 
 
-def save_model(estimator: Any, path: str, native: bool) -> None:
-    """Write a model; a pipeline can be of aesvm's format only."""
-    if native:
+def save_model(estimator: Any, path: str) -> None:
+    """Write a model in the format that its name asks for; a pipeline in aesvm's only."""
+    if suffix_of(path) == NATIVE:
         save(estimator, path)
     else:
         save_libsvm_model(estimator, path)
-
-
-def is_native(path: str | None, native: bool) -> bool:
-    """Whether a model is to be written in aesvm's format."""
-    return native or (path is not None and suffix_of(path) == NATIVE)
 
 
 def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | None) -> None:
@@ -202,3 +195,135 @@ def note_columns(svm: Any, first: Any, names: list[str] | None, target: str | No
         first.feature_names_in_ = np.array(names, dtype=object)
     if target is not None:
         svm.target_name_ = target
+
+
+class Agreement:
+    """How predictions agree with targets, counted chunk by chunk."""
+
+    def __init__(self, regression: bool, known: NDArray | None = None) -> None:
+        self.regression = regression
+        self.known = [] if regression or known is None else known.tolist()  # classes
+        self.strangers: dict[Any, None] = {}  # other classes, until there is a known one
+        self.any_known = not self.known
+        self.n_rows = 0
+        self.correct = 0
+        self.origin = 0.0  # that predictions p and targets t are counted from: digits are kept so
+        self.sums = np.zeros(6)  # of squared errors, p, t, p^2, t^2 and p t
+
+    def add(self, predicted: NDArray, targets: NDArray) -> None:
+        """Some more rows."""
+        is_first = not self.n_rows
+        self.n_rows += len(predicted)
+        if not self.regression:
+            self.correct += int(np.sum(equal_labels(predicted, targets)))
+            if not self.any_known:
+                self.strangers |= dict.fromkeys(np.unique(targets).tolist())
+                known = set(map(meaning, self.known))
+                self.any_known = not known.isdisjoint(map(meaning, self.strangers))
+            return
+        if not is_numeric(targets):
+            raise CommandError(f"the target is {targets[0]!s:.40}, and the model predicts numbers.")
+        if is_first:
+            self.origin = float(targets[0])
+        p, t = predicted - self.origin, targets - self.origin
+        self.sums += [float(one.sum()) for one in ((p - t) ** 2, p, t, p**2, t**2, p * t)]
+
+    def warn_of_strangers(self, name: str) -> None:
+        """Say where no class of the data, which has that name, is one of the model's."""
+        if self.strangers and not self.any_known:
+            data, model = _listed(self.strangers), _listed(self.known)
+            warn(f"no class of {name} is one of the model's: {data}; {model}")
+
+    def found(self) -> dict[str, float | int]:
+        """The numbers, by name."""
+        if not self.regression:
+            share = 100.0 * self.correct / self.n_rows
+            return {"accuracy": share, "correct": self.correct, "rows": self.n_rows}
+        squares, p, t, pp, tt, pt = self.sums
+        n = self.n_rows
+        spread = (n * pp - p * p) * (n * tt - t * t)
+        correlation = (n * pt - p * t) ** 2 / spread if spread else float("nan")
+        return {
+            "mean_squared_error": squares / n,
+            "squared_correlation_coefficient": correlation,
+            "rows": n,
+        }
+
+    def lines(self, cross_validation: bool = False) -> Iterator[str]:
+        """Those of svm-predict, or of svm-train -v."""
+        found = self.found()
+        before = "Cross Validation " if cross_validation else ""
+        if self.regression:
+            after = "" if cross_validation else " (regression)"
+            yield f"{before}Mean squared error = {found['mean_squared_error']:g}{after}"
+            correlation = found["squared_correlation_coefficient"]
+            yield f"{before}Squared correlation coefficient = {correlation:g}{after}"
+        else:
+            counts = f" ({self.correct}/{self.n_rows}) (classification)"
+            after = "" if cross_validation else counts
+            yield f"{before}Accuracy = {found['accuracy']:g}%{after}"
+
+
+def _listed(classes: Collection[Any]) -> str:
+    return ", ".join(sorted(map(label_text, classes))[:5]) + (", ..." if len(classes) > 5 else "")
+
+
+def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
+    """Predict the rows of a file chunk by chunk, and count how many are right."""
+    data, model, output = options.data, options.model, options.output
+    if options.probability:
+        raise UsageError("-b 1: the models have no probabilities.")
+    check_outputs([output], [data, model, *columns.files])
+    found = load_model(model)
+    with opened_for(found, data, columns) as file:
+        if found.columns is not None and file.format.kind not in ("csv", "parquet"):
+            raise CommandError(f"{file.name}: {model} was trained on a table: CSV or Parquet.")
+        if file.n_features != found.n_features and file.format.kind != "libsvm":
+            raise CommandError(
+                f"{file.name} has {file.n_features} features, and {model} was trained on "
+                f"{found.n_features}: --target and --drop leave columns out."
+            )
+        found = found.widened(file.n_features)
+        agreement = Agreement(
+            is_regressor(found.svm), getattr(found.svm, "classes_", OUTLIER_OR_NOT)
+        )
+        n_rows = 0
+        labels: list[Any] = []
+        collect = screen.as_json and output is None
+        if not collect:
+            _check_lines(found.svm, model)
+        with written_to(None if collect else output) as file_out:
+            for X, y, _ in file.reader:
+                if not X.shape[0]:
+                    raise CommandError(f"{file.name}: there are no rows in the file.")
+                predicted = found.predict(X)
+                n_rows += len(predicted)
+                if y is not None:
+                    agreement.add(predicted, y)
+                if collect:
+                    labels += predicted.tolist()
+                else:
+                    lines = (f"{label_text(one)}\n" for one in predicted.tolist())
+                    file_out.write("".join(lines).encode())
+    told = agreement.n_rows > 0
+    agreement.warn_of_strangers(file.name)
+    for line in agreement.lines() if told else ():
+        (screen.note if output is None else screen.line)(line)
+    screen.result(
+        {
+            "rows": n_rows,
+            "output": output,
+            **(agreement.found() if told else {}),
+            **({"predictions": labels} if collect else {}),
+        }
+    )
+
+
+def _check_lines(svm: Any, path: str) -> None:
+    """Refuse classes that are not a line each: it could not be told which row has which."""
+    for label in map(label_text, getattr(svm, "classes_", np.array([])).tolist()):
+        if set(label) & set("\r\n"):
+            raise CommandError(
+                f"{path}: the class {label[:40]!r} has a line break, and predictions are a line "
+                "each: --json, without a file to write to, can have it."
+            )

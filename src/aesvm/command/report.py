@@ -1,4 +1,7 @@
-"""The report of ``aesvm fit``: one page of HTML that needs no other file."""
+"""How a model does on rows that were held out, and the report of ``aesvm fit``.
+
+The report is one page of HTML that needs no other file.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,27 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
-from importlib.resources import files
 from math import prod
 from string import Template
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binomtest
+from sklearn.metrics import (
+    accuracy_score,
+    mean_absolute_error,
+    precision_recall_fscore_support,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from aesvm import __version__
-from aesvm.io.atomic import written_whole
+from aesvm.io.files import written_whole
 from aesvm.plotting.search import with_most_resources
 
 #: Classes whose names stand at a confusion matrix.
@@ -36,8 +49,7 @@ _MOST_EXPLAINED, _FEWEST_EXPLAINED, _BACKGROUND, _FACTORS = 200, 20, 25, 5e8
 def write_report(found: Any, path: str) -> None:
     """Write the report of a fit."""
     title = f"{found.target} of {os.path.basename(found.data)}"
-    template = Template(files("aesvm.command").joinpath("report.html").read_text("utf-8"))
-    page = template.substitute(
+    page = _PAGE.substitute(
         title=escape(title),
         heading=_breakable(title),
         version=__version__,
@@ -294,3 +306,135 @@ def _draw_values(axes: Any, test: Any, kind: str) -> None:
     PredictionErrorDisplay.from_predictions(
         test.y, test.predicted, kind=kind, ax=axes, random_state=0, scatter_kwargs={"s": 8}
     )
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Targets of rows held out, their predictions, and decision values if there are two classes."""
+
+    y: NDArray
+    predicted: NDArray
+    values: NDArray | None
+    classes: NDArray | None  #: None: a regression
+
+    @classmethod
+    def of(cls, model: Any, chunks: Iterable[tuple]) -> HeldOut:
+        """Predict chunks of rows."""
+        classes = getattr(model, "classes_", None)
+        two = classes is not None and len(classes) == 2
+        found: list[tuple[NDArray, ...]] = []
+        for X, y, _ in chunks:
+            if X.shape[0]:
+                values = (model.decision_function(X),) if two else ()
+                found.append((y, model.predict(X), *values))
+        y, predicted, *rest = (np.concatenate(column) for column in zip(*found, strict=True))
+        return cls(y, predicted, rest[0] if rest else None, classes)
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """The rows whose class the model knows."""
+        return np.isin(self.y, np.asarray(self.classes))
+
+    def found(self) -> dict[str, Any]:
+        """The numbers, by name."""
+        y, predicted, n_rows = self.y, self.predicted, len(self.y)
+        if self.classes is None:
+            return {
+                "r2": r2_score(y, predicted) if n_rows > 1 else float("nan"),
+                "root_mean_squared_error": root_mean_squared_error(y, predicted),
+                "mean_absolute_error": mean_absolute_error(y, predicted),
+                "rows": n_rows,
+            }
+        n_right = int(accuracy_score(y, predicted, normalize=False))
+        interval = binomtest(n_right, n_rows).proportion_ci(method="wilson")
+        labels, counts = np.unique(y, return_counts=True)
+        scores = precision_recall_fscore_support(y, predicted, labels=labels, zero_division=0.0)
+        known = self.is_known
+        found = {
+            "accuracy": n_right / n_rows,
+            "interval": [float(interval.low), float(interval.high)],
+            "balanced_accuracy": float(np.mean(scores[1])),
+            "majority": float(counts.max()) / n_rows,
+            "rows": n_rows,
+            "classes": {
+                str(label): {"precision": precision, "recall": recall, "rows": int(n)}
+                for label, precision, recall, _, n in zip(labels.tolist(), *scores, strict=True)
+            },
+        }
+        if self.values is not None and len(np.unique(y[known])) == 2:
+            positive = y[known] == self.classes[1]
+            found["roc_auc"] = float(roc_auc_score(positive, self.values[known]))
+        return found
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """For people."""
+        found = self.found()
+        if self.classes is None:
+            yield "R2", f"{found['r2']:.3f} on {found['rows']:,} rows held out"
+            yield "root mean square error", f"{found['root_mean_squared_error']:.4g}"
+            yield "mean absolute error", f"{found['mean_absolute_error']:.4g}"
+            return
+        low, high = found["interval"]
+        yield "accuracy", f"{found['accuracy']:.1%} of {found['rows']:,} rows held out"
+        yield "95% interval", f"{low:.1%} to {high:.1%}"
+        yield "balanced accuracy", f"{found['balanced_accuracy']:.1%}, the mean of the recalls"
+        if "roc_auc" in found:
+            yield "area under the ROC", f"{found['roc_auc']:.3f}"
+        yield "most frequent class", f"{found['majority']:.1%}"
+
+
+_PAGE = Template(
+    """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>$title</title>
+<style>
+:root { color-scheme: light dark }
+body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 64rem; margin: 2rem auto;
+  padding: 0 1rem; overflow-wrap: anywhere }
+h1 { font-size: 1.6rem; margin-bottom: 0 } h2 { font-size: 1.15rem; margin-top: 2rem }
+p.when, figcaption, td:first-child { color: #555 } p.when { margin-top: 0 }
+table { border-collapse: collapse } table + table { margin-top: 1rem }
+td, th { overflow-wrap: break-word; padding: .2rem 1.2rem .2rem 0; text-align: left;
+  vertical-align: top }
+tr.out td { color: #a33 }
+pre { background: #f5f5f5; padding: 1rem; overflow-x: auto; font-size: .85rem;
+  overflow-wrap: normal }
+.pictures { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr));
+  gap: 1rem }
+figure { margin: 0 } figcaption { font-size: .9rem }
+svg { max-width: 100%; height: auto }
+@media (max-width: 30rem) {
+  body { font-size: 15px; margin: 1rem auto } td, th { padding-right: .6rem }
+  pre { font-size: .7rem; padding: .8rem }
+}
+@media (prefers-color-scheme: dark) {
+  body { color: #ddd; background: #181a1b } p.when, td:first-child, figcaption { color: #aaa }
+  tr.out td { color: #e99 } pre { background: #26292b } svg { background: #fff }
+}
+</style>
+</head>
+<body>
+<h1>$heading</h1>
+<p class="when">aesvm $version, $when</p>
+<h2>On rows that were held out</h2>
+$scores
+$classes
+<h2>Pictures</h2>
+$pictures
+<h2>What was done</h2>
+$steps
+$columns
+<h2>The best candidates</h2>
+$candidates
+<h2>Certificate</h2>
+<pre>$certificate</pre>
+<h2>Using the model</h2>
+<pre>$python</pre>
+</body>
+</html>
+"""
+)

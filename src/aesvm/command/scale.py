@@ -18,18 +18,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.command.data import DataFile, DataOptions, Wanted, opened
-from aesvm.command.labels import is_numeric
-from aesvm.command.outcome import CommandError, UsageError
-from aesvm.command.screen import Screen
-from aesvm.command.writing import (
+from aesvm.command.formats import (
     check_outputs,
+    is_numeric,
     output_format,
     outputs_of,
     row_blocks,
     write_rows,
 )
+from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.io import BadLineError, Chunk
-from aesvm.io.atomic import written_whole
+from aesvm.io.files import written_whole
 from aesvm.kernels.sparse import narrowed, restricted
 from aesvm.runtime.warn import warn
 

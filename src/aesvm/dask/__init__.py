@@ -10,8 +10,8 @@ from aesvm.dask.estimators import (
     DaskAEOneClassSVM,
     DaskAESVC,
     DaskAESVR,
+    DaskRepresentativeSet,
 )
-from aesvm.dask.representative_set import DaskRepresentativeSet
 
 __all__ = [
     "DaskAENuSVC",

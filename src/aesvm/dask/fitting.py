@@ -18,9 +18,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
-from aesvm.dask.cluster import Cluster
+from aesvm.dask.cluster import Cluster, Partition, is_lazy, partitions
 from aesvm.dask.lazy import check_names, predict_lazily
-from aesvm.dask.partitions import Partition, is_lazy, partitions
 from aesvm.dask.worker import ClusterRows, Features, WorkerSettings, statistics
 from aesvm.estimators.conversion import to_sklearn
 from aesvm.estimators.documentation import LinkedToDocumentation
@@ -41,8 +40,7 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import ask
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
 from aesvm.estimators.validation import ChunkOf
-from aesvm.io.model_file import save
-from aesvm.io.state import plain_state, set_plain_state
+from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale

@@ -22,7 +22,7 @@ from sklearn.base import is_classifier
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
-from aesvm.dask.partitions import Partition, is_lazy, one_block_of_columns, partitions
+from aesvm.dask.cluster import Partition, is_lazy, one_block_of_columns, partitions
 from aesvm.dask.worker import NO_ROWS, Features
 from aesvm.estimators.prediction import model_of, score
 from aesvm.estimators.validation import check_labels, valid_values, valid_weights

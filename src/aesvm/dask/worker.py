@@ -17,8 +17,7 @@ import numpy as np
 from distributed import Future
 
 from aesvm.bases.solve_in_passes import Query, SpanMachines, SumsByMachine, add_up, merged_sums
-from aesvm.dask.cluster import Cluster
-from aesvm.dask.partitions import Partition
+from aesvm.dask.cluster import Cluster, Partition
 from aesvm.estimators.validation import ChunkOf, rows_in_place, with_or_without_classes
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Moments, Variance

@@ -38,8 +38,7 @@ from aesvm.estimators.trained import (
     fit_rows,
 )
 from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
-from aesvm.io.model_file import save
-from aesvm.io.state import plain_state, set_plain_state
+from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.machines.plan import check
 from aesvm.out_of_core.source import readable_again
 from aesvm.out_of_core.stream import StreamedModel

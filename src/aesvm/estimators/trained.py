@@ -41,6 +41,7 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
+from aesvm.machines.estimates import check_memory, expected
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
@@ -297,6 +298,10 @@ def fit_rows(
             asked = replace(asked, seconds=progress.seconds_left())
             chosen = plan(counted(asked, work, prepared), pilots)
             progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
+            if isinstance(chosen, Exact) and spec.device == "cpu":
+                check_memory(work, prepared)
+                if estimator.verbose and (takes := expected(work, prepared)):
+                    progress.say(f"memory: some {takes}")
             reached: Reached | None = None
             match chosen:
                 case Ladder():

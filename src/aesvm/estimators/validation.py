@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._missing import is_pandas_na
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -27,8 +28,8 @@ from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
-from aesvm.runtime.errors import ParameterError
 from aesvm.runtime.scikit_learn import check_sample_weight
+from aesvm.runtime.warn import ParameterError
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, list] = {
@@ -108,7 +109,10 @@ def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -
 
 def _from_gpu(estimator: Any, values: Any, name: str) -> Any:
     if not is_on_gpu(values):
-        return values
+        # scikit-learn would look for NumPy's types in the other library
+        is_foreign = hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray)
+        dispatches = get_config().get("array_api_dispatch", False)
+        return np.asarray(values) if is_foreign and dispatches else values
     if not hasattr(estimator, "device"):
         raise ValueError(f"{name} is on a GPU: pass {name} as an array of NumPy's.")
     return processor(estimator.device).to_host(values, name)

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.runtime.progress import Progress
-from aesvm.runtime.side_by_side import side_by_side
-from aesvm.runtime.threads import Threads
+from aesvm.runtime.threads import Threads, side_by_side
 
 if TYPE_CHECKING:
     from aesvm.gpu.rows import DeviceRows
@@ -346,7 +345,6 @@ class Streams:
         with Threads(self.n) as threads:
             found = side_by_side(
                 threads,
-                threads.n_threads,
                 function,
                 items,
                 progress,

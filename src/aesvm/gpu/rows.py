@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -122,32 +123,18 @@ def has_room_for_copy(device: Device, X: Any) -> bool:
 _MOST_ENTRIES = 2**31
 
 
+@dataclass(eq=False)
 class DeviceRows:
-    """Rows that a device computes with.
+    """Rows that a device computes with."""
 
-    Parameters
-    ----------
-    device : Device
-    X : ndarray or CSR matrix
-        The rows on the host.
-    there : array, default=None
-        The same rows on the device, where they were given there.
-    say : callable, default=None
-        Told, once, that rows stay on the host.
-    """
+    device: Device
+    X: Any  #: the rows on the host
+    given: Any = None  #: the same rows on the device, where they were given there
+    say: Callable[[str], None] | None = None  #: told, once, that rows stay on the host
+    stay: bool = field(default=False, init=False)  #: whether they are on the host alone
 
-    def __init__(
-        self,
-        device: Device,
-        X: Any,
-        there: Any = None,
-        say: Callable[[str], None] | None = None,
-    ) -> None:
-        self.device = device
-        self.X = X
-        self.say = say
-        self.stay = False  #: whether they are on the host alone
-        self._there = there
+    def __post_init__(self) -> None:
+        self._there = self.given
         self._squared_norms: NDArray[np.float64] | None = None
         self._copying = threading.Lock()
 

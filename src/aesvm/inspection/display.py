@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.inspection.shapley import ShapleyValues, shapley_values
-from aesvm.plotting.axes import axes_for
+from aesvm.plotting.fitted import axes_for
 
 #: What can be drawn.
 _KINDS = ("beeswarm", "bar")

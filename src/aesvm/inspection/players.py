@@ -81,6 +81,8 @@ def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
             estimator = estimator.best_estimator_
     if not hasattr(estimator, "_model"):
         inside = [name for name in ("regressor_", "estimator_") if hasattr(estimator, name)]
+        if hasattr(estimator, "calibrated_classifiers_"):
+            inside = ["calibrated_classifiers_[0].estimator"]
         advice = f" Pass the model inside it: {inside[0]}." if inside else ""
         raise TypeError(
             f"model: {type(estimator).__name__} is no estimator of aesvm, nor a pipeline or a "

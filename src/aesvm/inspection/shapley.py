@@ -21,7 +21,7 @@ from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.problem import pair_classes
 from aesvm.machines.processor import kind_of
 from aesvm.runtime.progress import Progress
-from aesvm.runtime.threads import Threads, one_blas_thread
+from aesvm.runtime.threads import Threads, one_blas_thread, valid_jobs
 
 #: Draws background rows: the same ones every time.
 _SEED = 0
@@ -172,6 +172,7 @@ def shapley_values(
     >>> bool(np.allclose(found.values.sum(axis=1) + found.base_values, model.predict(X[:20])))
     True
     """
+    n_jobs = valid_jobs(n_jobs)
     steps, machine = taken_apart(model)
     trained = model_of(machine)
     kernel = trained.spec.kernel

@@ -8,6 +8,7 @@ iterated over again.
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator
@@ -16,13 +17,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from aesvm.runtime.warn import warn
 
 #: Rows of a chunk that compiled code can count: whoever asks for more means all.
 _MOST_ROWS = 2**60
 
 #: Rows of a chunk where nothing is said of it.
 CHUNK_ROWS = 65_536
+
+#: What readers of text do about a malformed line.
+ON_BAD = ("raise", "skip")
 
 
 class Chunk(NamedTuple):
@@ -213,6 +220,20 @@ def check_flag(name: str, value: Any) -> None:
         raise ValueError(f"{name}={value!r}: True or False is needed.")
 
 
+def finite_float(text: str, what: str) -> float:
+    """A number as Python reads it; infinite ones, NaN and underscores are refused."""
+    shown = text if len(text) <= 40 else text[:37] + "..."
+    try:
+        if "_" in text or not text.isascii():
+            raise ValueError
+        value = float(text)
+    except ValueError:
+        raise BadRow(f"{what} {shown!r} is not a number") from None
+    if not math.isfinite(value):
+        raise BadRow(f"{what} {shown!r} is not a finite number")
+    return value
+
+
 def _check_file(path: Path) -> None:
     """Refuse what cannot be read, or not more than once."""
     if not path.exists():
@@ -236,25 +257,33 @@ def rechunked(parts: Iterable[Chunk], chunk_rows: int) -> Generator[Chunk, None,
         rest = part
         while n_held + len(rest.X) >= chunk_rows:
             n_missing = chunk_rows - n_held
-            yield _joined([*held, _rows(rest, slice(n_missing))])
+            yield joined([*held, _rows(rest, slice(n_missing))])
             held, n_held = [], 0
             rest = _rows(rest, slice(n_missing, None))
         if len(rest.X):
             held.append(rest)
             n_held += len(rest.X)
     if held:
-        yield _joined(held)
+        yield joined(held)
 
 
 def _rows(chunk: Chunk, rows: slice) -> Chunk:
     return Chunk(*(None if part is None else part[rows] for part in chunk))
 
 
-def _joined(chunks: list[Chunk]) -> Chunk:
-    if len(chunks) == 1:
-        return chunks[0]
-    columns = zip(*chunks, strict=True)
-    return Chunk(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))
+def joined(chunks: Iterable[Chunk]) -> Chunk:
+    """Chunks one after the other."""
+    return Chunk(*map(_joined, zip(*chunks, strict=True)))
+
+
+def _joined(parts: tuple[Any, ...]) -> Any:
+    if len(parts) == 1 or parts[0] is None:
+        return parts[0]
+    if hasattr(parts[0], "iloc"):
+        import pandas as pd
+
+        return pd.concat(parts, ignore_index=True)
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def needs_pyarrow(reader: str) -> None:
@@ -265,3 +294,24 @@ def needs_pyarrow(reader: str) -> None:
         raise ImportError(
             f'{reader} needs pyarrow, which is not installed: pip install "aesvm[io]"'
         ) from error
+
+
+class TextReader(ChunkReader):
+    """A reader of a text file; a format says in ``_rows`` what a line is."""
+
+    def __init__(self, path: str | os.PathLike, chunk_rows: int, on_bad: str) -> None:
+        if not isinstance(on_bad, str) or on_bad not in ON_BAD:
+            raise ValueError(f"on_bad={on_bad!r}: one of {', '.join(ON_BAD)} is needed.")
+        super().__init__([Path(path)], chunk_rows)
+        self.path = self.paths[0]
+        self.on_bad = on_bad
+
+    @abstractmethod
+    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+        """Yield the file's rows in chunks."""
+
+    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+        yield from self._rows(progress)
+        if progress.n_skipped:
+            lines = "line was" if progress.n_skipped == 1 else "lines were"
+            warn(f"{self.path}: {progress.n_skipped} malformed {lines} skipped.")

@@ -1,4 +1,4 @@
-"""Which columns of a table are features, classes and weights."""
+"""Which columns of a table are features, classes and weights, and what a class may be."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from aesvm.io.base import is_whole
 
 #: A column by its name, or by its position; negative ones count from the end.
 Column = str | int
+
+#: Characters of a class. Arrays of strings give every row as many as the longest has.
+LONGEST = 1000
+
+#: Doubles tell all integers apart below this, and not above.
+TOO_LARGE = 2.0**53
+
+#: Its bits, moved up by one, so that there is no sign.
+TOO_LARGE_BITS = np.float64(TOO_LARGE).view(np.uint64) << np.uint64(1)
 
 
 @dataclass(frozen=True)
@@ -105,3 +116,19 @@ def _position(
 def _listed(names: Sequence[str]) -> str:
     shown = ", ".join(repr(name) for name in names[:50])
     return shown if len(names) <= 50 else f"{shown} and {len(names) - 50} more"
+
+
+def fault_of(label: str) -> str | None:
+    """Why a string cannot be a class; None where it can."""
+    if len(label) > LONGEST:
+        return f"a class has {len(label)} characters, and may have {LONGEST}: {label[:20]!r}..."
+    if "\0" in label:  # of which arrays drop those at the end
+        return f"the class {label[:40]!r} has a NUL character"
+    return None
+
+
+def too_large(label: str) -> str:
+    """What is wrong with a number for a class that doubles may not tell from another."""
+    return (
+        f"the class {label[:40]!r} is not below 2^53: double precision cannot represent it exactly"
+    )

@@ -15,21 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io import lines
+from aesvm.io import files
 from aesvm.io.base import (
     CHUNK_ROWS,
     BadLineError,
     BadRow,
     Chunk,
     Progress,
+    TextReader,
     check_flag,
+    finite_float,
     needs_pyarrow,
     rechunked,
 )
-from aesvm.io.classes import TOO_LARGE, fault_of, too_large
-from aesvm.io.columns import Column, Columns, Wanted
-from aesvm.io.decimals import finite_float
-from aesvm.io.text import TextReader
+from aesvm.io.columns import TOO_LARGE, Column, Columns, Wanted, fault_of, too_large
 from aesvm.runtime.jit import jit
 
 _NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
@@ -222,7 +221,7 @@ class _Table:
                     yield line, block[:end], ends, plain
                 line += block.count(b"\n", 0, end) if b'"' in block else len(ends)
                 rest = block[end:]
-                if len(rest) > lines.LONGEST_LINE:
+                if len(rest) > files.LONGEST_LINE:
                     break
         except BadRow as bad:
             raise BadLineError(self.reader.path, line, str(bad)) from None
@@ -236,10 +235,10 @@ class _Table:
         n_bytes = 0
         error = None
         try:
-            for block in lines.line_blocks(self.reader.path, self.progress):
+            for block in files.line_blocks(self.reader.path, self.progress):
                 held.append(block)
                 if self.columns is not None:
-                    n_bytes = lines.BLOCK_BYTES * len(self.columns.names) // _COLUMNS_PER_BLOCK
+                    n_bytes = files.BLOCK_BYTES * len(self.columns.names) // _COLUMNS_PER_BLOCK
                 if sum(map(len, held)) >= n_bytes:
                     yield b"".join(held)
                     held = []
@@ -433,7 +432,7 @@ def _record_ends(block: bytes, delimiter: str) -> tuple[NDArray[np.int64], bool]
     after blanks, and text after a closing quote, as parts of a field.
     """
     codes = np.frombuffer(block, dtype=np.uint8)
-    plain = not block.startswith(lines.BOM)
+    plain = not block.startswith(files.BOM)
     if b"\r" in block:
         plain &= block.count(b"\r") == block.count(b"\r\n")
     if b'"' not in block:

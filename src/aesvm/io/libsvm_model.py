@@ -29,8 +29,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 import aesvm
-from aesvm.io.atomic import written_whole
 from aesvm.io.base import BadLineError, is_whole
+from aesvm.io.files import written_whole
+from aesvm.io.libsvm import pairs_of
 from aesvm.io.model_file import check_model
 from aesvm.machines.one_vs_one import as_array, pair_number
 from aesvm.runtime.warn import warn
@@ -209,12 +210,7 @@ def _vector_texts(model: Any, order: NDArray[np.intp]) -> Iterator[str]:
             f"support_vectors_ has feature {int(vectors.indices.max()) + 1}, and the largest index "
             f"that LIBSVM can hold is {_LARGEST}."
         )
-    vectors.sort_indices()
-    for begin, end in zip(vectors.indptr[:-1], vectors.indptr[1:], strict=True):
-        own = zip(
-            vectors.indices[begin:end].tolist(), vectors.data[begin:end].tolist(), strict=True
-        )
-        yield " ".join(f"{index + 1}:{_digits(value)}" for index, value in own if value)
+    yield from map(str.rstrip, pairs_of(vectors))
 
 
 def _digits(value: float) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, needs_pyarrow, rechunked
-from aesvm.io.classes import fault_of
-from aesvm.io.columns import Column, Columns, Wanted
+from aesvm.io.columns import Column, Columns, Wanted, fault_of
 
 #: Bytes of a column that are read from a file at once.
 _BUFFER_BYTES = 1 << 18
@@ -213,24 +212,19 @@ def _files(path: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Path]:
     folder = Path(path)
     if not folder.is_dir():
         return [folder]
-    files = sorted(_files_below(folder, {folder.resolve()}))
+    seen, files = {folder.resolve()}, []
+    for place, folders, names in os.walk(folder, followlinks=True):
+        shown = [one for one in sorted(folders) if one[0] not in "._"]
+        below = {Path(place, one).resolve(): one for one in shown}
+        folders[:] = sorted(below[one] for one in below.keys() - seen)
+        seen |= below.keys()
+        found = (Path(place, one) for one in names if one[0] not in "._")
+        files += [file for file in found if file.suffix.lower() == ".parquet"]
+    files.sort()
     if not files:
         raise FileNotFoundError(f"There is no .parquet file in {str(folder)!r}.")
     # one that has several names is read by the first of them
     return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
-
-
-def _files_below(folder: Path, seen: set[Path]) -> Iterator[Path]:
-    """Files of a folder and of its folders, links followed; what was seen is not looked at."""
-    for path in sorted(folder.iterdir(), key=lambda path: (path.is_symlink(), path)):
-        if path.name.startswith((".", "_")):
-            continue
-        if not path.is_dir():
-            if path.suffix.lower() == ".parquet":  # a link to nowhere included: that is an error
-                yield path
-        elif (real := path.resolve()) not in seen:
-            seen.add(real)
-            yield from _files_below(path, seen)
 
 
 def _found(wanted: Wanted, schema: Any, path: Path) -> Columns:

@@ -6,6 +6,7 @@ distances ``|phi(x) - phi(x')|^2 + (u - u')^2``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
@@ -48,28 +49,19 @@ class TargetScale(NamedTuple):
         return (targets - self.center) / self.spread
 
 
+@dataclass(eq=False)
 class JointKernel:
-    """The kernel matrix of rows together with their targets, as reducing them takes it.
+    """The kernel matrix of rows together with their targets, as reducing them takes it."""
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
-        Of the rows.
-    targets : ndarray of shape (n_rows,)
-        In their unit.
-    distance_scale : float
-        What the distances of the rows are multiplied by before those of targets are added, in the
-        partition alone: for the RBF kernel they are Euclidean, and in no unit.
-    """
+    kernel: KernelMatrix  #: of the rows
+    targets: NDArray[np.float64]  #: in their unit
+    #: What the distances of the rows are multiplied by before those of targets are added, in the
+    #: partition alone: for the RBF kernel they are Euclidean, and in no unit.
+    distance_scale: float
 
-    def __init__(
-        self, kernel: KernelMatrix, targets: NDArray[np.float64], distance_scale: float
-    ) -> None:
-        self.kernel = kernel
-        self.targets = targets
-        self.distance_scale = distance_scale
-        self.n_rows = kernel.n_rows
-        self.dtype = kernel.dtype
+    def __post_init__(self) -> None:
+        self.n_rows = self.kernel.n_rows
+        self.dtype = self.kernel.dtype
 
     def square(self, rows: NDArray[np.intp], out: NDArray | None = None) -> NDArray:
         values = self.kernel.square(rows, out=out)

@@ -30,8 +30,7 @@ from aesvm.machines.sharing import SharedWork
 from aesvm.machines.trainer import SolverOptions, Trainer, constant_machine, train_together
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.progress import Progress
-from aesvm.runtime.side_by_side import side_by_side
-from aesvm.runtime.threads import Threads
+from aesvm.runtime.threads import Threads, side_by_side
 from aesvm.sets.derive import (
     Derived,
     PreparedRows,
@@ -255,7 +254,7 @@ def _side_by_side(
         with task.task("pair", None, share=_share_of(problem, squared_rows)):
             pass  # its part of the bar, all at once
 
-    return side_by_side(threads, threads.n_threads, train_one, each, task, done)
+    return side_by_side(threads, train_one, each, task, done)
 
 
 def _train_one(

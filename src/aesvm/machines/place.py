@@ -13,6 +13,7 @@ not computed: it is taken as near to the kink as it can be.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import inf, sqrt
 
 import numpy as np
@@ -53,64 +54,36 @@ _LONG = 1e9
 #: What a kernel value takes in double precision, in values in single precision.
 _IN_DOUBLE = 2.0
 
-#: Represents rows of several groups, at a multiple of ``hull_tol``.
+#: Represents rows of several groups, at a multiple of ``hull_tol``, with their combinations.
 Represent = Callable[[list[NDArray[np.intp]], float, Progress], Representatives]
 
 
+@dataclass(eq=False)
 class RowsInMemory:
-    """All rows of one machine.
+    """All rows of one machine."""
 
-    Parameters
-    ----------
-    problem : Problem
-    kernel : TrainingKernel
-    represent : callable
-        Takes rows of several groups (a list), a multiple of ``hull_tol`` and a Progress; returns
-        their Representatives, with combinations.
-    formulation : Formulation
-    tol : float
-        Positions contradict multipliers by more than this, or not.
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-    share : float, default=1.0
-        Of what certificates may take without being asked for: this machine's.
-    spent : float, default=0.0
-        Kernel values that the first set of all machines took.
-    look_share : float, default=0.0
-        What a look at all rows is expected to take of the fit, for progress.
-    """
+    problem: Problem
+    kernel: TrainingKernel
+    represent: Represent
+    formulation: Formulation
+    tol: float  #: positions contradict multipliers by more than this, or not
+    run: Callable  #: ``map`` or a parallel one
+    progress: Progress
+    share: float = 1.0  #: of what certificates may take without being asked for: this machine's
+    spent: float = 0.0  #: kernel values that the first set of all machines took
+    look_share: float = 0.0  #: what a look is expected to take of the fit, for progress
+    dual: float = field(default=-inf, init=False)  #: the best value of the dual found so far
+    best_coefs: Array | None = field(default=None, init=False)  #: of all rows, that have it
+    #: Of all rows, at the last look.
+    positions: Array = field(default_factory=lambda: np.empty(0), init=False)
+    #: That rows were last represented on.
+    pieces: NDArray[np.int8] | None = field(default=None, init=False)
 
     holds_all_rows = True
 
-    def __init__(
-        self,
-        problem: Problem,
-        kernel: TrainingKernel,
-        represent: Represent,
-        formulation: Formulation,
-        tol: float,
-        run: Callable,
-        progress: Progress,
-        share: float = 1.0,
-        spent: float = 0.0,
-        look_share: float = 0.0,
-    ) -> None:
-        self.problem = problem
-        self.kernel = kernel
-        self.represent = represent
-        self.formulation = formulation
-        bounds = problem.bounds
-        self.tol = tol_of(formulation, tol, float(bounds.sum()), len(bounds))
-        self.run = run
-        self.progress = progress
-        self.share = share
-        self.spent = spent
-        self.look_share = look_share
-        self.dual = -inf  # the best value of the dual found so far
-        self.best_coefs: Array | None = None  # of all rows, that have it
-        self.positions = np.empty(0)  # of all rows, at the last look
-        self.pieces: NDArray[np.int8] | None = None  # that rows were last represented on
+    def __post_init__(self) -> None:
+        bounds = self.problem.bounds
+        self.tol = tol_of(self.formulation, self.tol, float(bounds.sum()), len(bounds))
 
     def sets(
         self, combinations: Combinations, start: Array | None = None, before: Array | None = None

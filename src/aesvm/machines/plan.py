@@ -37,7 +37,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from aesvm.certificate.text import EXACT_GAP, duration, in_digits
-from aesvm.runtime.errors import ParameterError
+from aesvm.runtime.warn import ParameterError
 from aesvm.sets.derive import ReductionSettings
 
 #: How much coarser than ``hull_tol`` rows are represented before a position is known, and later
@@ -565,7 +565,7 @@ def check(facts: Facts) -> None:
     >>> check(Facts(n_rows=0, in_memory=False, refine="exact"))  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    aesvm.runtime.errors.ParameterError: refine="exact" needs all rows in one place: ...
+    aesvm.runtime.warn.ParameterError: refine="exact" needs all rows in one place: ...
     """
     if facts.refine == "exact" and not facts.in_memory:
         raise ParameterError(

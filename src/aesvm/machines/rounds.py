@@ -255,26 +255,21 @@ def looked_at(place: Place, state: State, free_offsets: bool) -> State:
     return replace(state, machines=machines, looks=looks)
 
 
+@dataclass(eq=False)
 class _Rounds:
     """The rounds of one fit."""
 
-    def __init__(
-        self,
-        place: Place,
-        policy: Policy,
-        formulation: Formulation,
-        train: Train,
-        progress: Progress,
-        note: Note,
-    ) -> None:
-        self.place = place
-        self.policy = policy
-        self.formulation = formulation
-        self.train = train
-        self.progress = progress
-        self.note = note
-        self.plan = policy.plan
-        self.spent = 0.0  # kernel values, of looks and solves
+    place: Place
+    policy: Policy
+    formulation: Formulation
+    train: Train
+    progress: Progress
+    note: Note
+    spent: float = 0.0  #: kernel values, of looks and solves
+
+    @property
+    def plan(self) -> Rounds:
+        return self.policy.plan
 
     def run(self, state: State) -> State:
         """Make rounds until the policy or a callback ends them; the best state that was seen."""

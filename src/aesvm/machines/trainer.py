@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
@@ -51,57 +52,32 @@ class SolverOptions(NamedTuple):
     shrinking: bool
 
 
+@dataclass(eq=False)
 class Trainer:
-    """Trains machines, and reports how far they are.
+    """Trains machines, and reports how far they are."""
 
-    Parameters
-    ----------
-    formulation : Formulation
-    options : SolverOptions
-    n_machines : int
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-        Where lines are printed.
-    duality_tol : float, default=None
-        The relative duality gap that a set of all rows is solved to, besides ``tol``.
-    enough : float, default=None
-        The relative duality gap at which a solve for all rows ends, whatever ``tol`` is.
-    support_share : float, default=None
-        The fraction of rows expected to be support vectors, for progress. None: what is
-        usual.
-    starts : Starts, default=None
-        Solutions of other fits to these rows, to begin with.
-    """
+    formulation: Formulation
+    options: SolverOptions
+    n_machines: int
+    run: Callable  #: ``map`` or a parallel one
+    progress: Progress  #: where lines are printed
+    #: The relative duality gap that a set of all rows is solved to, besides ``tol``.
+    duality_tol: float | None = None
+    #: The relative duality gap at which a solve for all rows ends, whatever ``tol`` is.
+    enough: float | None = None
+    #: The fraction of rows expected to be support vectors, for progress; None: what is usual.
+    support_share: float | None = None
+    starts: Starts | None = None  #: solutions of other fits to these rows, to begin with
 
-    def __init__(
-        self,
-        formulation: Formulation,
-        options: SolverOptions,
-        n_machines: int,
-        run: Callable,
-        progress: Progress,
-        duality_tol: float | None = None,
-        enough: float | None = None,
-        support_share: float | None = None,
-        starts: Starts | None = None,
-    ) -> None:
-        self.formulation = formulation
-        self.options = options
-        self.run = run
-        self.progress = progress
-        self.duality_tol = duality_tol
-        self.enough = enough
-        self.support_share = TABLE.support_share if support_share is None else support_share
-        self.starts = starts
-        self.n_iter = [0] * n_machines
-        self.n_values = [0] * n_machines  # kernel values that their solves have taken
-        self.history = FitHistory(progress.started)
+    def __post_init__(self) -> None:
+        self.n_iter = [0] * self.n_machines
+        self.n_values = [0] * self.n_machines  # kernel values that their solves have taken
+        self.history = FitHistory(self.progress.started)
 
     @property
     def alone(self) -> bool:
         """Whether there is a single machine: then the steps of its solve are reported."""
-        return len(self.n_iter) == 1
+        return self.n_machines == 1
 
     def train_all(self, sets: TrainingSets, progress: Progress) -> list[Machine]:
         """Train a machine on each of the sets."""
@@ -257,7 +233,8 @@ class Trainer:
 
         The bar counts these: a violation falls slowly at first, and fast at the end.
         """
-        n_support = self.support_share * n_variables
+        share = TABLE.support_share if self.support_share is None else self.support_share
+        n_support = share * n_variables
         if own.positions_before is not None:
             n_support = count_support(self.formulation, own.positions_before)
         return TABLE.exact_values * n_variables * max(n_support, 1)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -238,41 +239,23 @@ _MEASURED_ABOVE = 0.1
 _SMALL, _REST = 0.5, 0.9
 
 
+@dataclass(eq=False)
 class Precision:
-    """The kernel values of a solve and its aim; both may become finer between two attempts.
+    """The kernel values of a solve and its aim; both may become finer between two attempts."""
 
-    Parameters
-    ----------
-    kernel : TrainingKernel
-    rows : ndarray
-        The row of each variable.
-    variables : Variables
-    tol : float
-        The largest violation that is accepted.
-    run : callable
-        ``map`` or a parallel one.
-    slack : float, default=1.0
-        See ``TrainingKernel.for_sums``.
-    """
+    kernel: TrainingKernel
+    rows: NDArray[np.intp]  #: the row of each variable
+    variables: Variables
+    tol: float  #: the largest violation that is accepted
+    run: Callable  #: ``map`` or a parallel one
+    slack: float = 1.0  #: see ``TrainingKernel.for_sums``
 
-    def __init__(
-        self,
-        kernel: TrainingKernel,
-        rows: NDArray[np.intp],
-        variables: Variables,
-        tol: float,
-        run: Callable,
-        slack: float = 1.0,
-    ) -> None:
-        self.kernel = kernel
-        self.rows = rows
-        self.signs = variables.signs
-        self.tol = tol
-        self.run = run
-        self.values = kernel.for_sums(rows, variables.bounds, slack)
-        self.aim = tol  #: the violation to solve to
+    def __post_init__(self) -> None:
+        bounds = self.variables.bounds
+        self.values = self.kernel.for_sums(self.rows, bounds, self.slack)
+        self.aim = self.tol  #: the violation to solve to
         #: the smallest violation that these values are precise enough for
-        self.finest = _FINEST * kernel.typical_error(self.values, rows, variables.bounds)
+        self.finest = _FINEST * self.kernel.typical_error(self.values, self.rows, bounds)
 
     @property
     def is_double(self) -> bool:
@@ -281,7 +264,7 @@ class Precision:
 
     def rounding(self, solution: Solution) -> float:
         """What the violation of a solution may be off by."""
-        kernel, coefs = self.kernel, self.signs * solution.alpha
+        kernel, coefs = self.kernel, self.variables.signs * solution.alpha
         error = _TYPICAL_ERRORS * kernel.typical_error(self.values, self.rows, coefs)
         if self.values.dtype == np.float64 or error > _MEASURED_ABOVE * self.tol:
             largest = kernel.largest_error(self.values, self.rows, coefs, solution.scores, self.run)

@@ -161,53 +161,25 @@ def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, maker: Se
     )
 
 
+@dataclass(eq=False)
 class RereadSource:
-    """A source that is read again: it answers queries about its rows (``Answers``).
+    """A source that is read again: it answers queries about its rows (``Answers``)."""
 
-    Parameters
-    ----------
-    source : iterable of (X, y, sample_weight)
-    known : KnownRows
-        What it gave when it was read first.
-    validate : callable
-        Checks a chunk.
-    reducer : RowReducer
-    first_tol : float
-        The tolerance of the first set: what its representatives get wrong is judged by others of
-        the same tolerance.
-    held : GatheredRows
-        The set that the first pass has made.
-    budget : float
-        Bytes for the rows that are gathered.
-    run : callable
-        A parallel ``map``.
-    progress : Progress
-    """
-
-    def __init__(
-        self,
-        source: Iterable,
-        known: KnownRows,
-        validate: Validate,
-        reducer: RowReducer,
-        first_tol: float,
-        held: GatheredRows,
-        budget: float,
-        run: Callable,
-        progress: Progress,
-    ) -> None:
-        self.source = source
-        self.known = known
-        self.validate = validate
-        self.reducer = reducer
-        self.first_tol = first_tol
-        self.held = held
-        self.budget = budget
-        self.run = run
-        self.progress = progress
-        self.sent: parts.SentMachines | None = None
-        self.scores: list[dict[int, parts.RowScores]] = []  # by buffer, of the last look
-        self.cuts: dict[int, Cut] | None = None  # of the last round
+    source: Iterable  #: of (X, y, sample_weight)
+    known: KnownRows  #: what it gave when it was read first
+    validate: Validate  #: checks a chunk
+    reducer: RowReducer
+    #: The tolerance of the first set: what its representatives get wrong is judged by others of the
+    #: same tolerance.
+    first_tol: float
+    held: GatheredRows  #: the set that the first pass has made
+    budget: float  #: bytes for the rows that are gathered
+    run: Callable  #: a parallel ``map``
+    progress: Progress
+    sent: parts.SentMachines | None = field(default=None, init=False)
+    #: By buffer, of the last look.
+    scores: list[dict[int, parts.RowScores]] = field(default_factory=list, init=False)
+    cuts: dict[int, Cut] | None = field(default=None, init=False)  #: of the last round
 
     def gather(self, hull_tol: float) -> GatheredRows:
         """What the first pass holds; all rows are read again where it does not hold them."""

@@ -31,7 +31,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined, sample
-from aesvm.runtime.errors import ParameterError
+from aesvm.runtime.warn import ParameterError
 
 T = TypeVar("T")
 

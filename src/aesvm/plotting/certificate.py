@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from aesvm.certificate.certificate import Certificate
 from aesvm.certificate.history import Step
-from aesvm.plotting.axes import axes_for
-from aesvm.plotting.fitted import machine_in
+from aesvm.plotting.fitted import axes_for, machine_in
 
 #: What can be drawn across, and upwards: names of a step, and of the axes.
 _ACROSS = {"seconds": "seconds since the fit began", "rounds": "rounds", "n_vectors": "vectors"}

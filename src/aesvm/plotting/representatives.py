@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils.extmath import randomized_svd
 
-from aesvm.plotting.axes import axes_for
-from aesvm.plotting.fitted import machine_in
+from aesvm.plotting.fitted import axes_for, machine_in
 
 #: How often rows are multiplied by their products, until two directions stand out.
 _POWERS = 10

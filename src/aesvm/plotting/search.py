@@ -8,8 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.plotting.axes import axes_for
-from aesvm.plotting.fitted import search_in
+from aesvm.plotting.fitted import axes_for, search_in
 
 #: Parameters that are drawn where none are named, if the search has them.
 _USUAL = "gamma", "C"

@@ -17,8 +17,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from math import inf
-from typing import Any
+from typing import Any, Self
 
 #: Steps of a bar that is weighted, and the most bars there are.
 STEPS, MOST_BARS = 100, 3
@@ -180,44 +181,29 @@ class Progress:
     of a progress that is weighted; ``started``: when the fit began, by ``time.perf_counter``.
     """
 
+    limited = True
+    part: _Part | None = None
+    steps: int | None = None
+    n_steps = 0
+
     def __init__(
-        self,
-        estimator: Any,
-        context: Any,
-        quiet: bool = False,
-        ending: Ending | None = None,
-        limited: bool = True,
-        part: _Part | None = None,
-        steps: int | None = None,
-        started: float | None = None,
+        self, estimator: Any, context: Any, quiet: bool = False, ending: Ending | None = None
     ) -> None:
         self.estimator = estimator
         self.context = context
         self.quiet = quiet
         self.ending = Ending() if ending is None else ending
-        self.limited = limited
-        self.part = part
-        self.steps = steps
-        self.n_steps = 0
-        self.last_line = time.perf_counter()
-        self.started = self.last_line if started is None else started
+        self.started = self.last_line = time.perf_counter()
 
     def weighted(self) -> Progress:
         """The same, of a fit whose task has ``STEPS`` subtasks that are given their numbers."""
         bar = _Bar(self.estimator, self.context, self.ending, STEPS - MOST_BARS + 1)
         return self._like(part=_Part(bar))
 
-    def _like(self, **others: Any) -> Progress:
-        own = {
-            "context": self.context,
-            "quiet": self.quiet,
-            "ending": self.ending,
-            "limited": self.limited,
-            "part": self.part,
-            "steps": self.steps,
-            "started": self.started,
-        }
-        return Progress(self.estimator, **{**own, **others})
+    def _like(self, **others: Any) -> Self:
+        own = copy(self)
+        vars(own).update(others, n_steps=0, last_line=time.perf_counter())
+        return own
 
     @contextmanager
     def task(
@@ -402,12 +388,6 @@ class Silence(Progress):
     ) -> Iterator[Progress]:
         yield self
 
-    def quietly(self) -> Progress:
-        return self
-
-    def to_the_end(self) -> Progress:
-        return self
-
 
 class Aside(Silence):
     """Progress of work that is done beside other work: not reported, but it ends with the fit.
@@ -416,15 +396,10 @@ class Aside(Silence):
     interrupt: the work ends then, too.
     """
 
-    def __init__(
-        self, fit: Progress, is_dropped: Callable[[], bool], limited: bool | None = None
-    ) -> None:
+    def __init__(self, fit: Progress, is_dropped: Callable[[], bool]) -> None:
         super().__init__()
         self.context, self.ending, self.is_dropped = fit.context, fit.ending, is_dropped
-        self.limited = fit.limited if limited is None else limited
-
-    def to_the_end(self) -> Progress:
-        return Aside(self, self.is_dropped, limited=False)
+        self.limited = fit.limited
 
     def is_over(self) -> bool:
         return self.is_dropped() or super().is_over()

@@ -1,4 +1,7 @@
-"""Threads: a parallel ``map`` whose result does not depend on their number; BLAS held to one."""
+"""Threads: a parallel ``map`` whose result does not depend on their number; BLAS held to one.
+
+Also long tasks side by side, and the memory of the machine.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from numbers import Integral
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -17,6 +22,17 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
+
+from aesvm.runtime.progress import Aside, Progress
+
+#: Limits of a container, and what it uses of them, by version of Linux's control groups.
+_CONTAINER = (
+    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+    (
+        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+    ),
+)
 
 #: Seconds that the end of the process waits for threads, at most.
 _LAST_SECONDS = 2.0
@@ -35,6 +51,23 @@ def _wait_for_threads() -> None:
     for thread in list(_ALIVE):
         if thread.is_alive():  # an interrupt may have fallen before its start
             thread.join(max(0.0, end - time.monotonic()))
+
+
+def valid_jobs(n_jobs: Any) -> int | None:
+    """A number of threads, checked where it is no parameter of an estimator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.runtime.threads import valid_jobs
+    >>> valid_jobs(np.int64(2))
+    2
+    """
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool) and n_jobs:
+        return int(n_jobs)
+    raise ValueError(f"n_jobs={n_jobs!r} must be None or a whole number other than 0.")
 
 
 class Threads:
@@ -248,3 +281,132 @@ if hasattr(os, "register_at_fork"):  # a child inherits the lock: no other threa
         after_in_parent=_limit.lock.release,
         after_in_child=_limit.continue_in_child,
     )
+
+
+def side_by_side(
+    threads: Threads,
+    function: Callable[..., Any],
+    items: Iterable[tuple],
+    progress: Progress,
+    done: Callable[..., None],
+    around: Callable[[], AbstractContextManager] = nullcontext,
+    first_alone: bool = False,
+) -> list[Any]:
+    """Results of a function, in order.
+
+    Parameters
+    ----------
+    threads : Threads
+    function : callable
+        Takes the values of an item, and a Progress, from which it learns whether to end.
+    items : iterable of tuple
+        Each is made when a thread is free.
+    progress : Progress
+        Of all of them.
+    done : callable
+        Called with the values of each item that is done, by the thread that called this.
+    around : callable
+        Makes the context that each thread works in.
+    first_alone : bool
+        Whether the first item is done before others begin, by the thread that called this, outside
+        such a context.
+
+    Examples
+    --------
+    >>> from aesvm.runtime.progress import Silence
+    >>> from aesvm.runtime.threads import side_by_side
+    >>> from aesvm.runtime.threads import Threads
+    >>> with Threads(2) as threads:
+    ...     side_by_side(
+    ...         threads, lambda n, progress: n * n, [(2,), (3,)], Silence(), lambda n: None
+    ...     )
+    [4, 9]
+    """
+    each, results, made = iter(items), dict[int, Any](), list[tuple]()
+    lock, caller = threading.Lock(), threading.current_thread()
+    is_dropped = False
+    aside = Aside(progress, lambda: is_dropped)
+    n_told = 0
+
+    def take() -> int | None:
+        with lock:
+            item = None if is_dropped else next(each, None)
+            if item is None:
+                return None
+            made.append(item)
+            return len(made) - 1
+
+    def tell() -> None:
+        nonlocal n_told
+        for number in list(results)[n_told:]:
+            n_told += 1
+            done(*made[number])
+            made[number] = ()
+
+    def do(number: int) -> None:
+        results[number] = function(*made[number], aside)
+        if threading.current_thread() is caller:
+            tell()
+
+    def work() -> None:
+        nonlocal is_dropped
+        try:
+            with around():
+                while (number := take()) is not None:
+                    do(number)
+        except BaseException:
+            is_dropped = True  # an error, or an interrupt: what else is being done ends soon
+            raise
+
+    try:
+        if first_alone and (number := take()) is not None:
+            do(number)
+        threads.together(work, threads.n_threads)
+    except BaseException:
+        is_dropped = True  # an interrupt, while the others were waited for
+        raise
+    tell()
+    return [results[number] for number in range(len(made))]
+
+
+def machine_memory() -> float:
+    """Bytes of memory that the machine has; 8 GiB where it does not say."""
+    try:
+        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 8.0 * 2**30
+
+
+def free_memory() -> float:
+    """Bytes of memory that programs can still take; all there is where the machine does not say.
+
+    Examples
+    --------
+    >>> from aesvm.runtime.threads import free_memory, machine_memory
+    >>> 0 < free_memory() <= machine_memory()
+    True
+    """
+    return min((machine_memory(), *_free()))
+
+
+def in_bytes(n: float) -> str:
+    """A number of bytes in words.
+
+    Examples
+    --------
+    >>> from aesvm.runtime.threads import in_bytes
+    >>> in_bytes(3.21e9), in_bytes(5.4e7)
+    ('3.2 GB', '54 MB')
+    """
+    unit, name = (1e9, "GB") if n >= 1e9 else (1e6, "MB")
+    return f"{float(f'{max(n / unit, 1.0):.2g}'):g} {name}"
+
+
+def _free() -> Iterator[float]:
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                yield 1024.0 * float(line.split()[1])
+    for limit, used in _CONTAINER:
+        with suppress(OSError, ValueError):  # "max": there is no limit
+            yield max(1.0, float(Path(limit).read_text()) - float(Path(used).read_text()))

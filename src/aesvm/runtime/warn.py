@@ -1,4 +1,4 @@
-"""Warnings that point at the user's own line."""
+"""Warnings that point at the user's own line, and errors that name the parameter they are about."""
 
 from __future__ import annotations
 
@@ -48,3 +48,21 @@ def kept_warnings() -> Iterator[list[Warned]]:
         yield _own.kept
     finally:
         _own.kept = before
+
+
+class ParameterError(ValueError):
+    """A ``ValueError`` about a parameter, whose name is ``parameter``.
+
+    Examples
+    --------
+    >>> from aesvm.runtime.warn import ParameterError
+    >>> ParameterError("nu", "nu=2: a number up to 1 is needed.").parameter
+    'nu'
+    """
+
+    def __init__(self, parameter: str, message: str) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+
+    def __reduce__(self) -> tuple:
+        return type(self), (self.parameter, str(self))

@@ -20,7 +20,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 Array = NDArray[np.float64]
 
 #: Free variables of a step, at most (a factorisation takes a tenth of a second).
-_MOST_FREE = 2048
+MOST_FREE = 2048
 
 #: How often variables are pinned, at most.
 _PINNINGS = 10
@@ -54,7 +54,7 @@ def newton_step(
     (array([-0.5,  1.5]), array([0.5, 0.5]))
     """
     free = np.flatnonzero((coefs > lower) & (coefs < upper))
-    if not 2 <= len(free) <= _MOST_FREE:
+    if not 2 <= len(free) <= MOST_FREE:
         return False
     # of each group one indicator: what it has of the free variables
     which = np.searchsorted(ends, free, side="right")

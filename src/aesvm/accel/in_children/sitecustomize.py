@@ -45,13 +45,13 @@ class _AfterImport:
 
 def _install() -> None:
     try:
-        installing = import_module("aesvm.accel.installing")
+        accel = import_module("aesvm.accel")
     except ImportError as error:
         import logging
 
         logging.getLogger("aesvm.accel").warning("not installed in this process: %s", error)
         return
-    installing.install_in_child()
+    accel.install_in_child()
 
 
 if os.environ.get("AESVM_ACCEL"):

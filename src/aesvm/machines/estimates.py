@@ -1,0 +1,114 @@
+"""The memory that an exact fit takes, said or refused before its work.
+
+Beside the rows that were given there are
+
+    copies of the rows in single precision: of all, and of a machine's in the order of its solve
+    arrays of variables and rows
+    kernel values in the cache, where they are kept: where they cost more than to be read again, or
+    where many variables are free
+    matrices of the free variables
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import log
+
+import numpy as np
+import scipy.sparse as sp
+
+from aesvm.machines.fit import Work
+from aesvm.machines.pilots import Pilots
+from aesvm.machines.plan import TABLE
+from aesvm.runtime.progress import Silence
+from aesvm.runtime.threads import free_memory, in_bytes
+from aesvm.sets.derive import PreparedRows
+from aesvm.solver.free_variables import MOST_FREE
+from aesvm.solver.host import WORKING_SET
+
+#: Bytes of the arrays of a row of a solve, with those of what comes before and after it. (Between
+#: 580 and 660 on ijcnn1 and covtype.)
+_OF_ROW = 600.0
+
+#: Matrices of free variables, in double precision, of a Newton step.
+_MATRICES = 3
+
+#: A pilot has this part of the rows, and there is another of a quarter of it. They take some
+#: hundredths of the time of the fit.
+_PILOT = 12
+
+#: Fits are refused that are expected to take this many times the memory that is free.
+_SURELY = 1.5
+
+#: The fewest rows of which the memory is said.
+_WORTH_ASKING = 20_000
+
+
+def check_memory(work: Work, prepared: PreparedRows) -> None:
+    """Refuse an exact fit that there is surely too little memory for."""
+    (least, cache), free = _memory(work, prepared), free_memory()
+    if least > _SURELY * free:
+        raise MemoryError(
+            f"The exact SVM of {len(prepared.rows):,} rows takes some {in_bytes(least)} beside "
+            f"them, and {in_bytes(free)} are free: use fewer rows, or fit_stream."
+        )
+    if cache > free and _keeps_values(work, prepared):
+        raise MemoryError(
+            f"cache_size={work.options.cache_bytes / 1e6:g} takes {in_bytes(cache)} for kernel "
+            f"values, and {in_bytes(free)} are free: lower cache_size."
+        )
+
+
+def expected(work: Work, prepared: PreparedRows) -> str:
+    """The memory that exact SVMs are expected to take, in words; empty where rows are few.
+
+    Whether values are kept may depend on how many variables are free: a pilot tells.
+    """
+    if len(prepared.rows) < _WORTH_ASKING:
+        return ""
+    least, cache = _memory(work, prepared)
+    free = 0.0
+    if not _keeps_values(work, prepared):
+        n_free = _n_free(work, prepared) if work.data.n_machines == 1 else 0.0
+        cache *= n_free > WORKING_SET
+        free = _MATRICES * 8.0 * n_free**2 * (n_free <= MOST_FREE)
+    return f"{in_bytes(least + cache + free)} beside the rows"
+
+
+def _keeps_values(work: Work, prepared: PreparedRows) -> bool:
+    kernel = work.kernel
+    return kernel.matrix(np.dtype(np.float32), kernel.sum_tol / 10).keeps(prepared.rows)
+
+
+def _n_free(work: Work, prepared: PreparedRows) -> float:
+    """The free variables that the exact SVM of all rows is expected to have."""
+    data, formulation = work.data, work.formulation
+    (problem,) = data.problems(prepared.rows, prepared.weights)
+    if formulation.constant(problem.targets) is not None:
+        return 0.0
+    silent = replace(work, progress=Silence())
+    found = []
+    for n_rows in (len(problem.rows) // (4 * _PILOT), len(problem.rows) // _PILOT):
+        pilots = Pilots(data, work.kernel, prepared, silent.trainer(), silent.progress, n_rows)
+        pilot = pilots.machine(0, pilots.shuffled(problem))
+        if pilot.solution is None:
+            return 0.0
+        bounds = formulation.variables(pilot.set.targets, pilot.set.bounds).bounds
+        alpha = pilot.solution.alpha
+        found.append(max(int(np.count_nonzero((alpha > 0.0) & (alpha < bounds))), 1))
+    fewer, more = found
+    growth = TABLE.falls_on * log(max(more / fewer, 1.0), 4.0)
+    return float(more * _PILOT**growth)
+
+
+def _memory(work: Work, prepared: PreparedRows) -> tuple[float, float]:
+    """Bytes beside the rows that exact SVMs take in any case, and of a full cache."""
+    X, groups = work.kernel.X, work.data.groups[prepared.rows]
+    n_largest = float(np.sort(np.bincount(groups))[-2:].sum())
+    n_rows, single = len(prepared.rows), np.dtype(np.float32).itemsize
+    # of sparse rows values, and the numbers of their columns
+    of_row = 2.0 * single * X.nnz / X.shape[0] if sp.issparse(X) else float(single * X.shape[1])
+    of_row *= work.kernel.spec.kernel != "precomputed"
+    copies = of_row * (n_rows + n_largest)
+    cache = min(float(work.options.cache_bytes), single * n_largest**2)
+    return copies + _OF_ROW * n_largest, cache
