@@ -406,12 +406,13 @@ def test_a_limit_makes_a_ladder_where_the_method_is_free():
 
 def test_the_exact_svm_is_next_where_it_is_surely_in_time():
     one = ladder()
-    assert one.seconds_of_exact(sampled(1000, 0.001)) == pytest.approx(10.0)
-    assert one.next(sampled(1000, 0.001), 14.4, ()) is one.goal
-    assert one.next(sampled(1000, 0.001), 14.2, ()) is not one.goal
+    seconds = one.seconds_of_exact(sampled(1000, 0.001))
+    assert 2.0 < seconds <= 10.0
+    assert one.next(sampled(1000, 0.001), 1.01 * seconds / TABLE.surely, ()) is one.goal
+    assert one.next(sampled(1000, 0.001), 0.99 * seconds / TABLE.surely, ()) is not one.goal
     # what solves of any size take counts once
     timed = Sampled(1000, 0.5, 0.101, before=(100, 0.1))
-    assert timed.own_seconds == pytest.approx(0.001, rel=0.02)
+    assert timed.own_seconds == pytest.approx(0.001, rel=0.03)
 
 
 def test_few_vectors_follow_where_the_exact_svm_takes_too_long():
@@ -445,7 +446,7 @@ def test_pairs_of_classes_that_are_reached_are_exact_whatever_the_time():
 
 
 def test_vectors_are_added_while_they_are_expected_to_be_better_than_a_sample():
-    one, made = ladder(), Sampled(8000, 0.5, 0.3, objective=106.0, optimum=98.0)
+    one, made = ladder(), Sampled(8000, 0.5, 0.3, objective=110.0, optimum=98.0)
     falls, settles = (112.0, 104.0, 101.0), (104.0, 103.5, 103.1)
     assert one.goes_on(made, [(9.0, falls[0])])
     assert one.goes_on(made, list(zip((19.0, 18.5, 17.0), falls, strict=True)))
@@ -457,11 +458,9 @@ def test_vectors_are_added_while_they_are_expected_to_be_better_than_a_sample():
     assert not one.goes_on(made, list(zip((19.0, 18.5, 1.0), falls, strict=True)))
 
 
-@pytest.mark.parametrize("power", [1.5, 2.0, 2.2, 3.0])
-def test_time_is_taken_to_grow_with_rows_about_as_it_did(power):
-    made = Sampled(4000, 0.5, 1.0, before=(1000, 0.25**power))
-    used = min(max(power, TABLE.least_power), TABLE.most_power)
-    assert made.seconds_of(8000) / made.own_seconds == pytest.approx(2**used)
+def test_the_largest_sample_in_time_takes_that_time():
+    made = Sampled(4000, 0.5, 1.0, before=(1000, 0.1))
+    assert 3.0 < made.seconds_of(8000) / made.own_seconds <= 4.0
     assert made.n_rows_in(made.seconds_of(8000)) == pytest.approx(8000, abs=1)
 
 

@@ -51,7 +51,7 @@ from aesvm.sets.derive import PreparedRows
 _LEAST_OF_GROUP = 10
 
 #: A sample is judged by a fraction of as many other rows, and by so many at least.
-_JUDGES, _LEAST_JUDGES = 0.25, 4000
+_JUDGES, _LEAST_JUDGES = 0.125, 4000
 
 #: Costs of n of N rows are multiplied by a power of N / n: by the better of these.
 _POWERS = 0.0, 0.5
@@ -409,7 +409,10 @@ class _OfSample:
     def look(
         self, at: NDArray[np.intp], is_own: NDArray[np.bool_] | None, known: _Judged | None
     ) -> bool:
-        """Compute the objective from the rows at some positions; False where there is no time.
+        """Compute the objective from the rows at some positions.
+
+        False where there is no time for all rows. Some are always looked at: that takes little
+        beside what the sample took.
 
         Parameters
         ----------
@@ -424,7 +427,7 @@ class _OfSample:
         if not record.n_rows:
             return True
         judges = self.problem.take(at)
-        losses = self._losses(judges, self.rows, self.coefs, record.offsets)
+        losses = self._losses(judges, self.rows, self.coefs, record.offsets, is_own is None)
         if losses is None:
             return False
         groups, of_group = np.unique(self.problem.groups, return_inverse=True)
@@ -440,8 +443,7 @@ class _OfSample:
             return True
         if known is not None:
             others = self._losses(judges, known.rows, known.coefs, known.offsets)
-            if others is None:
-                return False
+            assert others is not None
             losses = losses - others
             loss += known.loss - float(bounds @ others) - float(np.dot(linear, known.offsets))
         share = 0.0
@@ -460,14 +462,14 @@ class _OfSample:
         return _ERRORS * float(spread) * self.record.total_cost / sqrt(max(n, 1))
 
     def _losses(
-        self, judges: Problem, rows: NDArray, coefs: Array, offsets: Offsets
+        self, judges: Problem, rows: NDArray, coefs: Array, offsets: Offsets, limited: bool = False
     ) -> Array | None:
-        """What a machine loses at some rows; None where there is no time."""
+        """What a machine loses at some rows; None where it is limited and there is no time."""
         scores = np.zeros(len(judges.rows))
         kernel = self.work.kernel.for_sums(judges.rows, coefs)
         step = max(1, int(_AT_ONCE / max(1, len(rows))))
         for first in range(0, len(scores), step):
-            if self.work.progress.is_over():
+            if limited and self.work.progress.is_over():
                 return None
             part = slice(first, first + step)
             scores[part] = kernel.scores(rows, coefs, judges.rows[part], self.work.run)

@@ -145,11 +145,10 @@ class _Table(NamedTuple):
     #: fit takes once, the second is measured), and how many times as many the next one has.
     first_samples: tuple[int, int] = 500, 2000
     larger_sample: int = 4
-    #: The exact SVM of n times a sample's rows takes n^p times as long: p as the last two samples
-    #: say, but within these. (From 8,000 to 100,000 rows, p was 1.5 on covtype and flights, and 1.9
-    #: on heart2020.)
-    least_power: float = 1.8
-    most_power: float = 2.3
+    #: The exact SVM of n times a sample's rows takes n to this power times as long. (From 8,000 to
+    #: 100,000 rows, that was 1.5 on covtype and flights, and 1.9 on heart2020; from 4,000 to 16,000
+    #: 1.7 to 2.2. To measure it on small samples is too uncertain.)
+    power: float = 1.9
     #: The exact SVM is next where it is expected to take at most this fraction of what is left. If
     #: it takes longer after all, the rest is kept for something else.
     surely: float = 0.7
@@ -367,24 +366,15 @@ class Sampled(NamedTuple):
         more = self.seconds - seconds
         if more <= 0.0:
             return max(self.seconds, 1e-9)
-        return more / (1.0 - (n_before / self.n_rows) ** 2)
-
-    @property
-    def power(self) -> float:
-        """Of rows, that the time grows with."""
-        n_before, seconds = self.before
-        if not 0.0 < seconds < self.seconds or n_before == self.n_rows:
-            return 2.0
-        power = log(self.seconds / seconds) / log(self.n_rows / n_before)
-        return min(max(power, TABLE.least_power), TABLE.most_power)
+        return more / (1.0 - (n_before / self.n_rows) ** TABLE.power)
 
     def seconds_of(self, n_rows: float) -> float:
         """What the exact SVM of so many rows is expected to take."""
-        return self.own_seconds * (n_rows / self.n_rows) ** self.power
+        return self.own_seconds * (n_rows / self.n_rows) ** TABLE.power
 
     def n_rows_in(self, seconds: float) -> int:
         """How many rows it may have, to end in time."""
-        return int(self.n_rows * (max(seconds, 0.0) / self.own_seconds) ** (1.0 / self.power))
+        return int(self.n_rows * (max(seconds, 0.0) / self.own_seconds) ** (1.0 / TABLE.power))
 
 
 #: What is made next on a ladder; None: nothing more.
@@ -474,7 +464,7 @@ class Ladder:
         --------
         >>> from aesvm.machines.plan import Facts, Sampled, plan
         >>> ladder = plan(Facts(n_rows=100_000, squared_rows=1e10, seconds=20.0))
-        >>> made = Sampled(8000, 0.5, seconds=0.3, objective=106.0, optimum=98.0)
+        >>> made = Sampled(8000, 0.5, seconds=0.3, objective=110.0, optimum=98.0)
         >>> ladder.goes_on(made, [(19.0, 112.0), (18.5, 104.0), (17.0, 101.0)])
         True
         >>> ladder.goes_on(made, [(19.0, 104.0), (18.5, 103.5), (17.0, 103.1)])
