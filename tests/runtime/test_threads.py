@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -227,12 +226,6 @@ def test_the_end_of_the_process_does_not_wait_for_a_thread_that_was_not_started(
     left = threading.Thread(target=square, args=(1,))
     monkeypatch.setattr(threads, "_ALIVE", {left})
     threads._wait_for_threads()
-
-
-def test_memory_is_known(monkeypatch):
-    assert threads.machine_memory() > 2**28
-    monkeypatch.delattr(os, "sysconf", raising=False)  # as on Windows
-    assert threads.machine_memory() == 8 * 2**30
 
 
 def numbers(n):
