@@ -20,8 +20,8 @@ from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
 from aesvm.solver.state import Known
 from tests.gpu.stand_in import device_kernel
-from tests.gpu.test_host_vectors import LittleMemory
 from tests.gpu.test_hull import check, clouds, on_host
+from tests.gpu.test_vectors import LittleMemory
 
 pytestmark = pytest.mark.gpu
 

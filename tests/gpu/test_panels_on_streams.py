@@ -14,7 +14,7 @@ from aesvm.gpu import rows as device_rows
 from aesvm.gpu.devices import Device, DeviceMemoryError
 from aesvm.gpu.vectors import HostVectors
 from tests.gpu import strict
-from tests.gpu.test_host_vectors import LittleMemory, compared, moons
+from tests.gpu.test_vectors import LittleMemory, compared, moons
 
 
 class Stream:

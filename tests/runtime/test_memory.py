@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import numpy as np
@@ -14,14 +15,20 @@ from sklearn.datasets import make_moons
 from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.bases import span_training
 from aesvm.machines import estimates
-from aesvm.runtime import threads
-from aesvm.runtime.threads import free_memory, machine_memory
+from aesvm.runtime import memory
+from aesvm.runtime.memory import free_memory, machine_memory
 from aesvm.solver import smo
+
+
+def test_memory_is_known(monkeypatch):
+    assert machine_memory() > 2**28
+    monkeypatch.delattr(os, "sysconf", raising=False)  # as on Windows
+    assert machine_memory() == 8 * 2**30
 
 
 def test_the_limit_of_a_container_counts(tmp_path, monkeypatch):
     limit, used = tmp_path / "max", tmp_path / "current"
-    monkeypatch.setattr(threads, "_CONTAINER", ((str(limit), str(used)),))
+    monkeypatch.setattr(memory, "_CONTAINER", ((str(limit), str(used)),))
     free = free_memory()
     assert 0 < free <= machine_memory()
     limit.write_text("5000000\n")

@@ -68,3 +68,10 @@ def test_callables_have_no_twin():
     X, two, *_ = rows()
     with pytest.raises(ValueError, match="callable"):
         AESVC(kernel=lambda a, b: a @ b.T).fit(X, two).to_sklearn()
+
+
+def test_kernels_that_scikit_learn_lacks_have_no_twin():
+    X, two, *_ = rows()
+    fitted = AESVC().fit(X, two).set_params(kernel="rational")  # as if it had been added
+    with pytest.raises(ValueError, match="kernel='rational': scikit-learn"):
+        fitted.to_sklearn()

@@ -38,8 +38,8 @@ from aesvm.machines.results import Trained, TrainedMachines
 from aesvm.machines.trainer import Trainer, constant_machine
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.runtime.cached import cached_property
+from aesvm.runtime.memory import free_memory, in_bytes, machine_memory
 from aesvm.runtime.progress import OutOfTimeError, Progress, Watched
-from aesvm.runtime.threads import free_memory, in_bytes, machine_memory
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import PreparedRows
 

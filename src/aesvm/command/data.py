@@ -37,7 +37,7 @@ from aesvm.io.columns import Columns
 from aesvm.io.columns import Wanted as Roles
 from aesvm.io.files import naming
 from aesvm.out_of_core.merge_tree import bytes_of
-from aesvm.runtime.threads import machine_memory
+from aesvm.runtime.memory import machine_memory
 from aesvm.runtime.warn import warn
 
 if TYPE_CHECKING:

@@ -34,6 +34,9 @@ _TWINS = {
     "AEOneClassSVM": OneClassSVM,
 }
 
+#: The kernels that scikit-learn's SVMs know by name.
+_THEIR_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+
 #: Fitted attributes that our estimators and scikit-learn's have in common.
 _SHARED = ("classes_", "class_weight_", "feature_names_in_", "n_features_in_", "shape_fit_")
 
@@ -213,6 +216,12 @@ def to_sklearn(estimator: Any) -> Any:
         raise ValueError(
             f"kernel={estimator.kernel!r}: with a callable, scikit-learn's estimators need all "
             "rows of training, which the model does not keep: use a kernel by its name."
+        )
+    if estimator.kernel not in _THEIR_KERNELS:
+        known = ", ".join(map(repr, _THEIR_KERNELS))
+        raise ValueError(
+            f"kernel={estimator.kernel!r}: scikit-learn's SVMs do not have this kernel: use one of "
+            f"{known}."
         )
     ties = getattr(estimator, "tie_order_", None)  # which regressions do not have
     if ties is not None and (np.diff(ties) < 0).any() and len(ties) > 2:

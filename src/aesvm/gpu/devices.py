@@ -39,67 +39,8 @@ _LARGE_BYTES = 1 << 26
 
 _INSTALL = 'pip install "aesvm[gpu]" (for CUDA 12; for CUDA 13 "cupy-cuda13x[ctk]")'
 
-
-_own = threading.local()  # the fraction of the device's memory that this thread may take
-
-
-@contextmanager
-def part_of_memory(fraction: float) -> Iterator[None]:
-    """Have this thread take no more than a fraction of what is free.
-
-    Of threads side by side, none sees what the others are about to take.
-    """
-    before = getattr(_own, "fraction", 1.0)
-    _own.fraction = fraction
-    try:
-        yield
-    finally:
-        _own.fraction = before
-
-
-class PanelCopies:
-    """Panels that are copied on a stream of their own, beside what is computed.
-
-    There are two buffers on the device, and two on the host for panels that are gathered. Before
-    they are filled again the host waits for what was computed of them, so that no more than two
-    panels are under way, and an interrupt is answered.
-    """
-
-    def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
-        cuda = device.xp.cuda
-        self.buffers = [device.xp.empty(shape, dtype=dtype) for _ in range(2)]
-        self.own = [device.page_locked(shape, dtype, True) if gathers else None for _ in range(2)]
-        self.copied, self.computed = (
-            [cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2)
-        )
-        self.computing = cuda.get_current_stream()
-        self.copying = cuda.Stream(non_blocking=True)
-        self.number = 0
-        # the buffers may be memory that is still in use by what was asked for before
-        self.copying.wait_event(self.computing.record())
-
-    def __enter__(self) -> PanelCopies:
-        return self
-
-    def __exit__(self, *args: Any) -> None:
-        self.copying.synchronize()  # what is copied from, and to, is free from now on
-
-    def next(self, panel: Callable[[NDArray | None], NDArray]) -> Any:
-        """The next panel on the device; the computing stream waits until it is copied."""
-        at = self.number % 2
-        if self.number > 1:
-            self.computed[at].synchronize()
-        host = panel(self.own[at])
-        there = self.buffers[at][: len(host)]
-        there.set(host, stream=self.copying)
-        self.copying.record(self.copied[at])
-        self.computing.wait_event(self.copied[at])
-        return there
-
-    def done(self) -> None:
-        """All that is computed of the panel has been asked for."""
-        self.computing.record(self.computed[self.number % 2])
-        self.number += 1
+#: The fraction of the device's memory that this thread may take.
+_own = threading.local()
 
 
 @dataclass(frozen=True)
@@ -300,6 +241,20 @@ def cuda_device(number: int) -> Device:
     return Device(f"cuda:{number}", cupy, cuda)
 
 
+@contextmanager
+def part_of_memory(fraction: float) -> Iterator[None]:
+    """Have this thread take no more than a fraction of what is free.
+
+    Of threads side by side, none sees what the others are about to take.
+    """
+    before = getattr(_own, "fraction", 1.0)
+    _own.fraction = fraction
+    try:
+        yield
+    finally:
+        _own.fraction = before
+
+
 #: Streams. (On ten classes of 6,000 rows 2, 3 and 4 are equal, and 8 slower: the interpreter is
 #: busy then.)
 STREAMS = 3
@@ -354,3 +309,48 @@ class Streams:
             )
         _USED.add(self.device.name)
         return found
+
+
+class PanelCopies:
+    """Panels that are copied on a stream of their own, beside what is computed.
+
+    There are two buffers on the device, and two on the host for panels that are gathered. Before
+    they are filled again the host waits for what was computed of them, so that no more than two
+    panels are under way, and an interrupt is answered.
+    """
+
+    def __init__(self, device: Device, shape: tuple[int, int], dtype: Any, gathers: bool) -> None:
+        cuda = device.xp.cuda
+        self.buffers = [device.xp.empty(shape, dtype=dtype) for _ in range(2)]
+        self.own = [device.page_locked(shape, dtype, True) if gathers else None for _ in range(2)]
+        self.copied, self.computed = (
+            [cuda.Event(disable_timing=True) for _ in range(2)] for _ in range(2)
+        )
+        self.computing = cuda.get_current_stream()
+        self.copying = cuda.Stream(non_blocking=True)
+        self.number = 0
+        # the buffers may be memory that is still in use by what was asked for before
+        self.copying.wait_event(self.computing.record())
+
+    def __enter__(self) -> PanelCopies:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        self.copying.synchronize()  # what is copied from, and to, is free from now on
+
+    def next(self, panel: Callable[[NDArray | None], NDArray]) -> Any:
+        """The next panel on the device; the computing stream waits until it is copied."""
+        at = self.number % 2
+        if self.number > 1:
+            self.computed[at].synchronize()
+        host = panel(self.own[at])
+        there = self.buffers[at][: len(host)]
+        there.set(host, stream=self.copying)
+        self.copying.record(self.copied[at])
+        self.computing.wait_event(self.copied[at])
+        return there
+
+    def done(self) -> None:
+        """All that is computed of the panel has been asked for."""
+        self.computing.record(self.computed[self.number % 2])
+        self.number += 1

@@ -18,7 +18,7 @@ typedef REAL real;
 
 // The places of ``summary``, which the host reads in every iteration.
 enum { VIOLATION, LOWEST, HIGHEST = LOWEST + 2, N_CHOSEN = HIGHEST + 2, N_UPDATES, MOVED, N_MOVED,
-       FELL, N_STAY, N_FREE };  // as in steps.py
+       FELL, N_STAY, N_FREE };  // as `Summary` of cuda.py
 
 // All variables in play, and the rows they belong to.
 #define VARIABLES \

@@ -20,8 +20,8 @@ import scipy.sparse as sp
 from aesvm.machines.fit import Work
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import TABLE
+from aesvm.runtime.memory import free_memory, in_bytes
 from aesvm.runtime.progress import Silence
-from aesvm.runtime.threads import free_memory, in_bytes
 from aesvm.sets.derive import PreparedRows
 from aesvm.solver.free_variables import MOST_FREE
 from aesvm.solver.host import WORKING_SET

@@ -1,1 +1,1 @@
-"""How the package runs: compiled code, threads, progress and warnings."""
+"""How the package runs: compiled code, threads, memory, progress and warnings."""

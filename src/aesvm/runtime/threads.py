@@ -1,6 +1,6 @@
-"""Threads: a parallel ``map`` whose result does not depend on their number; BLAS held to one.
+"""Threads: a parallel ``map``, and long tasks side by side; BLAS held to one.
 
-Also long tasks side by side, and the memory of the machine.
+Results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
-from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any
@@ -24,15 +23,6 @@ from joblib import effective_n_jobs
 from threadpoolctl import ThreadpoolController
 
 from aesvm.runtime.progress import Aside, Progress
-
-#: Limits of a container, and what it uses of them, by version of Linux's control groups.
-_CONTAINER = (
-    ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-    (
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-        "/sys/fs/cgroup/memory/memory.usage_in_bytes",
-    ),
-)
 
 #: Seconds that the end of the process waits for threads, at most.
 _LAST_SECONDS = 2.0
@@ -314,8 +304,7 @@ def side_by_side(
     Examples
     --------
     >>> from aesvm.runtime.progress import Silence
-    >>> from aesvm.runtime.threads import side_by_side
-    >>> from aesvm.runtime.threads import Threads
+    >>> from aesvm.runtime.threads import Threads, side_by_side
     >>> with Threads(2) as threads:
     ...     side_by_side(
     ...         threads, lambda n, progress: n * n, [(2,), (3,)], Silence(), lambda n: None
@@ -367,46 +356,3 @@ def side_by_side(
         raise
     tell()
     return [results[number] for number in range(len(made))]
-
-
-def machine_memory() -> float:
-    """Bytes of memory that the machine has; 8 GiB where it does not say."""
-    try:
-        return float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 8.0 * 2**30
-
-
-def free_memory() -> float:
-    """Bytes of memory that programs can still take; all there is where the machine does not say.
-
-    Examples
-    --------
-    >>> from aesvm.runtime.threads import free_memory, machine_memory
-    >>> 0 < free_memory() <= machine_memory()
-    True
-    """
-    return min((machine_memory(), *_free()))
-
-
-def in_bytes(n: float) -> str:
-    """A number of bytes in words.
-
-    Examples
-    --------
-    >>> from aesvm.runtime.threads import in_bytes
-    >>> in_bytes(3.21e9), in_bytes(5.4e7)
-    ('3.2 GB', '54 MB')
-    """
-    unit, name = (1e9, "GB") if n >= 1e9 else (1e6, "MB")
-    return f"{float(f'{max(n / unit, 1.0):.2g}'):g} {name}"
-
-
-def _free() -> Iterator[float]:
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                yield 1024.0 * float(line.split()[1])
-    for limit, used in _CONTAINER:
-        with suppress(OSError, ValueError):  # "max": there is no limit
-            yield max(1.0, float(Path(limit).read_text()) - float(Path(used).read_text()))
