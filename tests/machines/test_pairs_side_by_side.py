@@ -25,12 +25,12 @@ def no_pair_is_small(monkeypatch):
 
 @pytest.fixture(name="calls")
 def calls_of_side_by_side(monkeypatch):
-    """How many pairs at a time, of each fit that trains them side by side."""
+    """How many threads each fit has that trains pairs side by side."""
     found, whole = [], fit.side_by_side
 
-    def side_by_side(threads, n_at_a_time, *others):
-        found.append(n_at_a_time)
-        return whole(threads, n_at_a_time, *others)
+    def side_by_side(threads, *others):
+        found.append(threads.n_threads)
+        return whole(threads, *others)
 
     monkeypatch.setattr(fit, "side_by_side", side_by_side)
     return found
