@@ -106,6 +106,7 @@ print(__name__, __file__, sys.argv, sys.path[0], flush=True)
 atexit.register(lambda: print(pickle.loads(pickle.dumps(Mine())).__module__, flush=True))
 how = sys.argv[1]
 if how == "interrupt":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's & has it ignored
     signal.raise_signal(signal.SIGINT)
 sys.exit(7) if how == "exit" else divide(0)
 """
