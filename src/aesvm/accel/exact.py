@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from aesvm.kernels import KernelSpec
 from aesvm.machines.one_vs_one import as_array
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
 from aesvm.runtime.warn import kept_warnings
 from aesvm.sets.distinct import distinct_rows
-from aesvm.svc import AESVC
+from aesvm.svc import AESVC, AENuSVC
 from aesvm.svr import AESVR, AENuSVR
 
 #: Our estimators, by LIBSVM's number of a formulation.

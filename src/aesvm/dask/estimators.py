@@ -15,13 +15,12 @@ from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.prediction import MachineEstimator, PairwiseClassifier
 from aesvm.estimators.validation import with_or_without_classes
-from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
 from aesvm.runtime.scikit_learn import CallbackSupportMixin
-from aesvm.svc import AESVC
+from aesvm.svc import AESVC, AENuSVC
 from aesvm.svr import AESVR, AENuSVR, fitted_width
 
 

@@ -41,8 +41,8 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
-from aesvm.machines.estimates import check_memory, expected
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
+from aesvm.machines.fit_memory import check_memory, expected_memory
 from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
@@ -300,7 +300,7 @@ def fit_rows(
             progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
             if isinstance(chosen, Exact) and spec.device == "cpu":
                 check_memory(work, prepared)
-                if estimator.verbose and (takes := expected(work, prepared)):
+                if estimator.verbose and (takes := expected_memory(work, prepared)):
                     progress.say(f"memory: some {takes}")
             reached: Reached | None = None
             match chosen:

@@ -15,8 +15,7 @@ from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu import devices
 from aesvm.gpu.shapley import products_on_device
 from aesvm.inspection.players import Players, players_of, taken_apart
-from aesvm.inspection.products import Game, shapley_products
-from aesvm.inspection.quadrature import rules_for
+from aesvm.inspection.products import Game, rules_for, shapley_products
 from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.problem import pair_classes
 from aesvm.machines.processor import kind_of

@@ -24,8 +24,14 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
-from aesvm.model_selection.fit_path import fit_path, with_limit
-from aesvm.model_selection.paths import Path, last_step, own_params, svm_of
+from aesvm.model_selection.paths import (
+    Path,
+    fit_path,
+    last_step,
+    own_params,
+    svm_of,
+    with_limit,
+)
 from aesvm.runtime.warn import kept_warnings, warn
 
 #: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.

@@ -59,7 +59,7 @@ def check_memory(work: Work, prepared: PreparedRows) -> None:
         )
 
 
-def expected(work: Work, prepared: PreparedRows) -> str:
+def expected_memory(work: Work, prepared: PreparedRows) -> str:
     """The memory that exact SVMs are expected to take, in words; empty where rows are few.
 
     Whether values are kept may depend on how many variables are free: a pilot tells.
