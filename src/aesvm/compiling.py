@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from aesvm.one_class import AEOneClassSVM
-from aesvm.runtime.jit import told_of_compiling
+from aesvm.runtime.jit import compiling_reported_to
 from aesvm.svc import AESVC
 from aesvm.svr import AESVR
 
@@ -44,7 +44,7 @@ def warm_up(verbose: int = 0) -> int:
     n_compiled = 0
     for name, model, X, y in _fits():
         told: list[str] = []
-        with warnings.catch_warnings(), told_of_compiling(told.append):
+        with warnings.catch_warnings(), compiling_reported_to(told.append):
             warnings.simplefilter("ignore")  # models of few rows may be far from exact
             model.fit(X, y).predict(X[:300])
         n_compiled += len(told)

@@ -38,7 +38,7 @@ class NotSolvedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class LibsvmProblem:
     """What ``sklearn.svm`` asks LIBSVM to solve."""
 
     X: Any
@@ -79,7 +79,7 @@ class Problem:
         )
 
 
-class Solution(NamedTuple):
+class LibsvmSolution(NamedTuple):
     """In LIBSVM's layout, with LIBSVM's signs."""
 
     support: NDArray[np.int32]
@@ -90,7 +90,7 @@ class Solution(NamedTuple):
     n_iter: NDArray[np.int32]
 
 
-def solve(problem: Problem, n_jobs: int, device: str) -> Solution:
+def solve(problem: LibsvmProblem, n_jobs: int, device: str) -> LibsvmSolution:
     """The exact solution, to ``tol``; a ValueError where there is none to be had."""
     weights = problem.sample_weight if len(problem.sample_weight) else None
     of_classes = problem.svm_type in _OF_CLASSES
@@ -114,7 +114,7 @@ def solve(problem: Problem, n_jobs: int, device: str) -> Solution:
     if of_classes:
         counts = np.bincount(problem.y[support].astype(np.intp), minlength=len(model.n_support_))
         n_support = counts.astype(np.int32)
-    return Solution(
+    return LibsvmSolution(
         support.astype(np.int32),
         problem.X[support],
         n_support,
@@ -125,7 +125,7 @@ def solve(problem: Problem, n_jobs: int, device: str) -> Solution:
 
 
 def _with_copies(
-    problem: Problem, support: NDArray, dual: NDArray[np.float64]
+    problem: LibsvmProblem, support: NDArray, dual: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Coefficients shared out between equal rows, in proportion to their weights.
 
@@ -150,7 +150,7 @@ def _with_copies(
 
 
 @dataclass(frozen=True)
-class Model:
+class LibsvmModel:
     """A model of LIBSVM's, and the rows to evaluate it at."""
 
     X: Any

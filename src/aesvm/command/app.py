@@ -32,9 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-#: What a command is to do.
-Work = Callable[[], None]
-
 
 @functools.cache
 def program() -> Any:
@@ -51,7 +48,7 @@ def _command(*shared: str) -> Callable[[Callable], Callable]:
     """Register a command, which has these options of ``_SHARED`` too, and returns its work."""
 
     def registered(signature: Callable) -> Callable:
-        def prepared(**options: Any) -> Work:
+        def prepared(**options: Any) -> Callable[[], None]:
             return functools.partial(_run, signature.__name__, options)
 
         own = inspect.signature(signature, eval_str=True)

@@ -57,7 +57,7 @@ class Players(NamedTuple):
     ends: NDArray[np.int64]  #: where those of each end
 
 
-def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
+def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
     """The steps before a fitted machine, None where there are none, and the machine itself.
 
     Examples
@@ -66,9 +66,9 @@ def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from aesvm import AESVC
-    >>> from aesvm.inspection.players import taken_apart
+    >>> from aesvm.inspection.players import split_pipeline
     >>> pipe = make_pipeline(StandardScaler(), AESVC()).fit(*make_moons(100, random_state=0))
-    >>> taken_apart(pipe)
+    >>> split_pipeline(pipe)
     (Pipeline(steps=[('standardscaler', StandardScaler())]), AESVC())
     """
     steps: list[tuple[str, Any]] = []

@@ -14,7 +14,7 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu import devices
 from aesvm.gpu.shapley import products_on_device
-from aesvm.inspection.players import Players, players_of, taken_apart
+from aesvm.inspection.players import Players, players_of, split_pipeline
 from aesvm.inspection.products import Game, rules_for, shapley_products
 from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.problem import pair_classes
@@ -172,7 +172,7 @@ def shapley_values(
     True
     """
     n_jobs = valid_jobs(n_jobs)
-    steps, machine = taken_apart(model)
+    steps, machine = split_pipeline(model)
     trained = model_of(machine)
     kernel = trained.spec.kernel
     if kernel not in ("rbf", "linear"):

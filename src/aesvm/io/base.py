@@ -84,7 +84,7 @@ class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
 
 
 @dataclass
-class Progress:
+class ReadProgress:
     """How far an iterator has come."""
 
     position: int = 0
@@ -114,7 +114,7 @@ class ChunkIterator(Iterator[Chunk]):
     [4, 4, 2] 0
     """
 
-    def __init__(self, chunks: Generator[Chunk, None, None], progress: Progress) -> None:
+    def __init__(self, chunks: Generator[Chunk, None, None], progress: ReadProgress) -> None:
         self._chunks = chunks
         self._progress = progress
 
@@ -170,7 +170,7 @@ class ChunkReader(ABC):
             _check_file(path)
         self.paths = paths
         self.chunk_rows = min(int(chunk_rows), _MOST_ROWS)
-        self._latest = Progress()
+        self._latest = ReadProgress()
 
     @property
     def n_bytes(self) -> int:
@@ -185,10 +185,10 @@ class ChunkReader(ABC):
         return self._latest.n_skipped
 
     def __iter__(self) -> ChunkIterator:
-        self._latest = progress = Progress()
+        self._latest = progress = ReadProgress()
         return ChunkIterator(self._some_chunks(progress), progress)
 
-    def _some_chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _some_chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         empty = True
         for chunk in self._chunks(progress):
             empty = False
@@ -205,7 +205,7 @@ class ChunkReader(ABC):
         return f"{type(self).__name__}({names}{more})"
 
     @abstractmethod
-    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         """Open the files, and yield their rows while keeping ``progress``."""
 
 
@@ -307,10 +307,10 @@ class TextReader(ChunkReader):
         self.on_bad = on_bad
 
     @abstractmethod
-    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _rows(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         """Yield the file's rows in chunks."""
 
-    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         yield from self._rows(progress)
         if progress.n_skipped:
             lines = "line was" if progress.n_skipped == 1 else "lines were"

@@ -256,13 +256,13 @@ class _StartsOfFold(Starts):
 
     def __init__(self, whole: Starts) -> None:
         super().__init__()
-        self._solved = dict(whole._solved)
+        self._solutions = dict(whole._solutions)
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
     ) -> Start | None:
         """A start for machine ``number``: the multipliers of all rows, made feasible here."""
-        whole = self._solved.get(number)
+        whole = self._solutions.get(number)
         if whole is None or variables.start is not None or variables.constraints is not None:
             return None
         n_all = 1 + max(int(whole.rows.max()), int(rows.max()))

@@ -87,7 +87,7 @@ class _Listener(event.Listener):
 
 
 @contextmanager
-def told_of_compiling(tell: Callable[[str], None]) -> Iterator[None]:
+def compiling_reported_to(tell: Callable[[str], None]) -> Iterator[None]:
     """A context in which ``tell`` gets a line where code of this package has to be compiled.
 
     Where it comes from the cache, as it does after the first fit of its kind, nothing is said.
@@ -95,10 +95,10 @@ def told_of_compiling(tell: Callable[[str], None]) -> Iterator[None]:
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.runtime.jit import first_at, told_of_compiling
+    >>> from aesvm.runtime.jit import first_at, compiling_reported_to
     >>> first_at(np.arange(3.0), 3, 1.0)
     1
-    >>> with told_of_compiling(print):
+    >>> with compiling_reported_to(print):
     ...     first_at(np.arange(3.0), 3, 2.0)  # which is compiled by now
     2
     """
