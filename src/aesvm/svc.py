@@ -287,21 +287,21 @@ class AESVC(
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take in some more rows of a stream, which is never held whole.
+        """Add rows of a stream, which need not fit into memory as a whole.
 
-        The first call, and the first after ``fit``, begins a stream. Its rows are represented
-        within ``hull_tol``, and ``memory_budget``; the model is that of ``refine=0``, trained again
-        whenever the stream has grown by a quarter, and by a call without rows. ``gamma`` must be a
-        number.
+        The first call begins a stream, as does the first call after ``fit``. Representatives stand
+        for its rows, within ``hull_tol`` and ``memory_budget``. The model is that of ``refine=0``.
+        It is trained again whenever the stream has grown by a quarter, and by a call without rows.
+        ``gamma`` must be a number.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The next rows. Without any, what is waiting is taken in, and the model trained.
+            The next rows. None: train the model on all rows so far.
         y : array-like of shape (n_samples,), default=None
             Their classes.
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be; needed in the first call, unless ``fit`` has shown them.
+            All classes of the stream. The first call needs them, unless ``fit`` was called before.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C by row; rows of weight zero are left out.
 

@@ -268,7 +268,7 @@ def _n_arrays(value, X):
 
 def test_what_cannot_be_hashed_is_named(moons, tmp_path):
     lock = Lock()
-    with pytest.raises(ValueError, match=r"memory=.* and scoring cannot be"):
+    with pytest.raises(ValueError, match=r"memory=.* needs to pickle scoring"):
         search(tmp_path, scoring=lambda *_: lock).fit(*moons)
 
 

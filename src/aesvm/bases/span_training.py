@@ -60,7 +60,7 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 #: The fraction of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_FRACTION, _MOST_ADDED = 0.5, 1000
 
-#: Costs of all rows that come to more are refused: squares of their sums must stay finite.
+#: A larger sum of costs is refused: squares of sums must stay finite.
 _LARGEST_COST = 1e140
 
 #: The fraction of the machine's memory that kernel values are held in, where no budget is given.
@@ -221,7 +221,7 @@ class SpanTraining:
         largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
         if largest > _LARGEST_COST:
             raise ValueError(
-                f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
+                f"C, class_weight and sample_weight add up to {largest:.3g}, more than "
                 f"{_LARGEST_COST:g}, which max_vectors={span.max_vectors} cannot compute with: "
                 "lower them."
             )
@@ -326,7 +326,9 @@ class SpanTraining:
                 machine.solve(_LAST, progress, some, to_the_end=False)
         converged = all(machine.last_solve.converged for machine in self.machines)
         if not converged and progress.is_over():
-            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
+            progress.cut_short(
+                f"a solve in the span of {len(self.basis):,} vectors ended before it had converged"
+            )
         elif progress.is_over() and any(machine.dual() is None for machine in self.machines):
             progress.cut_short("the duality gap was not estimated")
 

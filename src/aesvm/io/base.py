@@ -1,9 +1,9 @@
 """What every reader is: a re-iterable of chunks of rows, with its progress in bytes.
 
 Data too large for memory is read a few rows at a time, and more than once. A reader holds
-names and options and no open file; each iterator over it opens the files anew, and has a
-position of its own. Whoever trains on chunks needs to know no more than that they can be
-iterated over again.
+names and options and no open file; each iterator over it opens the files anew, and has its
+own position. Code that trains on chunks relies on nothing but that they can be iterated
+over again.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from aesvm.runtime.warn import warn
 
-#: Rows of a chunk that compiled code can count: whoever asks for more means all.
+#: The largest number of rows that compiled code can count: more means all.
 _MOST_ROWS = 2**60
 
-#: Rows of a chunk where nothing is said of it.
+#: Rows of a chunk, by default.
 CHUNK_ROWS = 65_536
 
 #: What readers of text do about a malformed line.
@@ -80,7 +80,7 @@ class BadLineError(ValueError):
 
 
 class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
-    """Why a line is no row, from who does not know the line's number."""
+    """Why a line is no row; the caller knows the line's number."""
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """Comma-separated values: one row a line, one number a field, and classes of any kind.
 
-pyarrow parses blocks of whole rows. It tells neither the line of a fault nor skips a row that
-holds one, so Python reads a block again where pyarrow refuses it, or may have read it in another
-way than meant. So there is one place where errors are found.
+pyarrow parses blocks of whole rows. It neither reports the line of an error nor skips a bad row. So
+Python reads a block again if pyarrow refuses it, or may have misread it: errors are found in one
+place.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class CSVReader(TextReader):
     on_bad : {"raise", "skip"}, default="raise"
         What is done about a malformed line: raise ``BadLineError``, or skip and count it, and
         warn at the end of the file. A row of several lines is skipped whole. A malformed
-        header is an error, as is a quote that is opened and never closed: no row after it
-        could be told.
+        header is an error, as is a quote that is opened and never closed: where the next rows
+        begin is then unknown.
     classes : {"auto", "numbers", "strings"}, default="auto"
         What the target holds. "auto" goes by the first row: where its class is a number, so
         must all others be.

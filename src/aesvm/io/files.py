@@ -38,7 +38,7 @@ def line_blocks(path: Path, progress: ReadProgress) -> Generator[bytes, None, No
     EOFError
         Where a file is cut short: a compressed one, or one that had more bytes when it was opened.
     BadRow
-        Where the line after the last block does not end: nothing that follows can be told.
+        Where the line after the last block does not end.
     """
     first = True
     held: list[bytes] = []  # a line that has not ended
@@ -65,7 +65,7 @@ def line_blocks(path: Path, progress: ReadProgress) -> Generator[bytes, None, No
 def _text(file: FileIO, path: Path, progress: ReadProgress) -> Generator[bytes, None, None]:
     """The text of a file as it comes, up to the size that it had when it was opened.
 
-    One that is written to meanwhile may end in a part of a line. Some files say of no size.
+    A file that is being written to may end in a part of a line. Some files have no known size.
     """
     size = os.fstat(file.fileno()).st_size or sys.maxsize
     magic = file.read(max(map(len, _DECOMPRESSORS)))

@@ -69,28 +69,28 @@ def _forgiving(compiled: Any) -> Any:
 
 
 class _Listener(event.Listener):
-    """Tells, once, that a function of this package is compiled: none of the cache would do."""
+    """Reports, once, that a function of this package is compiled: the cache does not have it."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell = tell
-        self.told = False
+        self.has_told = False
 
     def on_start(self, event: Any) -> None:
         ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
-        if ours and not self.told:
-            self.told = True
+        if ours and not self.has_told:
+            self.has_told = True
             how_often = "in every process" if _warned else "once per machine"
             self.tell(f"compiling code that this kind of fit needs, {how_often}")
 
     def on_end(self, event: Any) -> None:
-        """Nothing is said of it."""
+        """Nothing: the line was printed at the start."""
 
 
 @contextmanager
 def compiling_reported_to(tell: Callable[[str], None]) -> Iterator[None]:
-    """A context in which ``tell`` gets a line where code of this package has to be compiled.
+    """A context in which ``tell`` gets a line when code of this package has to be compiled.
 
-    Where it comes from the cache, as it does after the first fit of its kind, nothing is said.
+    After the first fit of its kind, code comes from the cache, and there is no line.
 
     Examples
     --------
