@@ -1,8 +1,8 @@
-"""LIBSVM's problems and models as plain arrays: solved exactly, and evaluated, by this package.
+"""LIBSVM's problems solved exactly, and its models evaluated, by this package.
 
 LIBSVM lists support vectors by class, and by row within a class. Its decision values are positive
 for the first class of a pair, also where there are two classes; our estimators and scikit-learn's
-public attributes turn the signs round there.
+public attributes have the opposite signs there.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class LibsvmSolution(NamedTuple):
 
 
 def solve(problem: LibsvmProblem, n_jobs: int, device: str) -> LibsvmSolution:
-    """The exact solution, to ``tol``; a ValueError where there is none to be had."""
+    """The exact solution, to ``tol``; a ValueError if the solver does not reach it."""
     weights = problem.sample_weight if len(problem.sample_weight) else None
     of_classes = problem.svm_type in _OF_CLASSES
     if weights is not None and of_classes:

@@ -1,7 +1,7 @@
-"""What stands in the place of ``libsvm`` and ``libsvm_sparse`` in ``sklearn.svm._base``.
+"""Replacements of ``libsvm`` and ``libsvm_sparse`` in ``sklearn.svm._base``.
 
-That module is private. Its functions are known here by version and by the names of their
-arguments; others are refused, never guessed. Each call is noted, for the log and the report.
+That module is private. Its functions are listed here by version and by the names of their
+arguments, and others are refused. Each call is noted, for the log and the report.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class NotAcceleratedError(RuntimeError):
 
 
 class Call(NamedTuple):
-    """Calls of one kind: what was called, who computed it, and why LIBSVM did."""
+    """Calls of one kind: what was called, whether aesvm or LIBSVM computed it, and why LIBSVM."""
 
     what: str  #: such as "SVC fit"
     where: str  #: "aesvm" or "LIBSVM"
@@ -127,7 +127,7 @@ calls = _Calls()
 def report() -> Report:
     """Print what ran where since ``install``, with seconds and reasons.
 
-    Worker processes have reports of their own: this one is of this process.
+    Each process has its own report; this is the one of the current process.
 
     Returns
     -------
@@ -251,7 +251,7 @@ class StandIn:
         raise NotImplementedError
 
     def _asked(self, method: str, given: dict) -> Any:
-        """What a model of LIBSVM's gives for some rows."""
+        """The predictions of one of LIBSVM's models."""
         raise NotImplementedError
 
     def _call(
@@ -435,7 +435,7 @@ def _no_probabilities(given: dict) -> Any:
 
 @contextmanager
 def _declining() -> Iterator[None]:
-    """Hand what our solver refuses to LIBSVM, which may refuse it in its own words."""
+    """Hand calls that our solver refuses to LIBSVM, which may raise its own error."""
     try:
         yield
     except (ValueError, MemoryError) as error:

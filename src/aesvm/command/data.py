@@ -148,7 +148,7 @@ class DataFile:
         return Chunk(X, y, weights)
 
     def why_streamed(self) -> str:
-        """What is said where the rows are not held in memory."""
+        """The note that the rows are streamed, and why."""
         from rich.filesize import decimal
 
         return (
@@ -233,7 +233,7 @@ def _data_file(name: str, shown: str, path: Path, columns: DataOptions, wanted: 
 
 
 def _check_options(columns: DataOptions, kind: str, name: str) -> None:
-    """Refuse what is said of columns that files of a kind do not have."""
+    """Refuse options about columns that a format does not have."""
     what = {"libsvm": "LIBSVM's format", "npy": "an array", "parquet": "Parquet", "csv": "a table"}
     for option in _OPTIONS["csv"]:
         if getattr(columns, option) not in (None, ()) and option not in _OPTIONS[kind]:

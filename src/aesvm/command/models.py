@@ -111,7 +111,7 @@ class Model(NamedTuple):
     def widened(self, n_features: int) -> Model:
         """The same for rows with more features, of which those it does not know were all zero.
 
-        Rows stay sparse then: an index is as large as whoever wrote the file pleased.
+        Rows stay sparse then: an index in a file may be arbitrarily large.
         """
         more = n_features - self.n_features
         if more <= 0 or self.scalings:

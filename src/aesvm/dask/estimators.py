@@ -98,7 +98,7 @@ class DaskAENuSVC(
     Parameters
     ----------
     split_every, client
-        As in :class:`DaskAESVC`, and so is all that is said there of rows and predictions.
+        As in :class:`DaskAESVC`, whose notes on rows and predictions apply here too.
     **parameters
         Those of :class:`aesvm.AENuSVC`. ``nu`` must be feasible for the weights of all rows.
 
@@ -183,7 +183,7 @@ class DaskAENuSVR(
     Parameters
     ----------
     split_every, client
-        As in :class:`DaskAESVR`, and so is all that is said there of rows and predictions.
+        As in :class:`DaskAESVR`, whose notes on rows and predictions apply here too.
     **parameters
         Those of :class:`aesvm.AENuSVR`.
 
@@ -335,7 +335,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEst
         self : DaskRepresentativeSet
         """
         if groups is not None:
-            raise ValueError("groups is given: on a cluster, make them a part of y.")
+            raise ValueError("groups must be None on a cluster: make the groups part of y.")
         if self.keep_combinations:
             raise ValueError(
                 "keep_combinations=True: combinations of rows on many machines are not kept."

@@ -91,7 +91,7 @@ class Device:
         return sparse.csr_matrix(rows)
 
     def to_host(self, values: Any, out: NDArray | None = None) -> NDArray:
-        """An array of the device as one of NumPy's: ``out``, where that is given."""
+        """An array of the device as a NumPy array: ``out``, if given."""
         if isinstance(values, np.ndarray):
             return values
         return values.get() if out is None else values.get(out=out)

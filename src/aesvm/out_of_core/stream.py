@@ -30,7 +30,7 @@ from aesvm.sets.digest import NOTHING, Digest
 #: What reduces rows, given the unit of their targets.
 ReduceOf = Callable[[TargetScale | None], Reduce]
 
-#: What is said where a fit ended while it read a source.
+#: The note of a fit that ended while it read a source.
 _CUT = "the source was read to row {:,}, and no other row was learned from"
 _CUT_SCALE = "gamma is computed from the first {:,} rows"
 
@@ -300,12 +300,12 @@ def warn_if_looser(
         warn(
             f"memory_budget={given} cannot hold the set even at hull_tol="
             f"{tree.hull_tol:g}: what is held of the {tree.n_rows:,} rows so far is a weighted "
-            "random sample, and no bound holds. A larger budget would keep a set."
+            "random sample, and no bound holds. Raise memory_budget to keep a set."
         )
     elif tree.hull_tol > float(hull_tol) and not tree.sampled:
         warn(
             f"memory_budget={given} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
-            f"{tree.reach**2:.3g} of their combinations so far. A larger budget would keep "
+            f"{tree.reach**2:.3g} of their combinations so far. Raise memory_budget to keep "
             "hull_tol."
         )
