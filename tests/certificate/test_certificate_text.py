@@ -49,7 +49,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         (certificate(1.0, 0.97, exact=True), "objective at most 3.1% above the exact SVM's"),
         (certificate(1.0, 1.0, exact=True), "exact"),
         (certificate(1.0, 1.0, exact=True, proven=False), "exact (not proven)"),
-        (certificate(1.0, None, exact=True), "trained on every row; how exactly"),
+        (certificate(1.0, None, exact=True), "trained on every row; its duality gap"),
         (certificate(1.0, 0.5, exact=True), "objective at most 100% above the exact SVM's"),
         (certificate(1.0, None), "how close it is to the exact SVM was not computed"),
         (certificate(1.0, None, changed=0.004), "; the last round changed 0.40% of the pred"),
