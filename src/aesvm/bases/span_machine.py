@@ -1,4 +1,4 @@
-"""One machine of rows in memory, with w in the span of a basis, and what certifies it."""
+"""One machine of rows in memory, with w in the span of a basis, and its certificate."""
 
 from __future__ import annotations
 

@@ -1,18 +1,19 @@
-"""SVMs of all rows whose w lies in the span of few vectors, chosen as training goes.
+"""SVMs of all rows, with w in the span of few vectors that are chosen during training.
 
-pilot    the SVM of a sample of the rows is trained, exactly;
-choose   a first basis is chosen, by pursuit on the w of the pilot;
-solve    the SVM of all rows is trained with w in the span (``descent``), first on some of them;
-enrich   the multipliers that the margins imply make up ``g = sum_i coef_i phi(x_i)``, of which w
-         is the part in the span. What is left of it is the gradient outside of the span, and the
-         next vectors are chosen by pursuit on that, among a sample of the rows with a multiplier.
+pilot    trains the exact SVM of a sample of the rows;
+choose   chooses a first basis, by pursuit on the w of the pilot;
+solve    trains the SVM of all rows with w in the span (``descent``), at first on some of the rows;
+enrich   adds vectors. The margins imply multipliers, and these a ``g = sum_i coef_i phi(x_i)``. Its
+         projection onto the span is w. The rest of it is the gradient outside of the span, and a
+         pursuit on that rest chooses the next vectors, among a sample of the rows with a
+         multiplier.
 
 The same multipliers are feasible for the dual, so that with ``|g|^2`` they bound the optimum from
-below. What that takes, the kernel values of all rows with a multiplier among each other, is known
-from the sample with an error that is known too: an estimate, by which enriching ends.
+below. ``|g|^2`` takes the kernel matrix of all rows with a multiplier. It is estimated from the
+sample, with a standard error, and enriching ends by that estimate.
 
-With several machines, one for each pair of classes, all share the vectors: each uses those of its
-own classes that were not in its span already.
+With several machines, one for each pair of classes, all share the vectors. Each uses the vectors of
+its two classes that were not in its span already.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What every reader is: a re-iterable of chunks of rows, with its progress in bytes.
 
-Data too large for memory is read a few rows at a time, and more than once. A reader holds
-names and options and no open file; each iterator over it opens the files anew, and has its
-own position. Code that trains on chunks relies on nothing but that they can be iterated
-over again.
+Data too large for memory is read a few rows at a time, and more than once. A reader holds names and
+options and no open file; each iterator over it opens the files anew, and has its own position. Code
+that trains on chunks relies on nothing but that they can be iterated over again.
 """
 
 from __future__ import annotations

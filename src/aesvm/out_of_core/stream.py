@@ -1,4 +1,4 @@
-"""A stream: rows taken in chunk by chunk, never held whole.
+"""A stream: rows that are added chunk by chunk, and are never all in memory.
 
 A ``Stream`` is a value: taking in a chunk gives another and leaves this one as it is, so a call
 that fails has changed nothing.
@@ -291,7 +291,7 @@ def warn_if_looser(
     memory_budget: int | str | None = None,
     was_sampled: bool = False,
 ) -> None:
-    """Say where a budget has raised the tolerance, or made a sample of the rows.
+    """Warn if a budget has raised the tolerance, or replaced the set by a sample.
 
     ``memory_budget``: as it was given; None: where only its bytes are known.
     """
