@@ -115,17 +115,17 @@ class TrainedOn(NamedTuple):
     def certificate(self) -> Certificate:
         return certificate_of(
             self.records,
-            self.n_rows,
-            self.n_solved,
-            self.hull_tol,
-            self.definiteness,
-            self.in_memory,
-            self.n_vectors,
-            steps_of(self.history),
-            self.plan,
-            self.remedy,
-            self.stopped_after,
-            self.exact_after,
+            n_rows=self.n_rows,
+            n_solved=self.n_solved,
+            hull_tol=self.hull_tol,
+            definiteness=self.definiteness,
+            in_memory=self.in_memory,
+            n_vectors=self.n_vectors,
+            history=steps_of(self.history),
+            plan=self.plan,
+            remedy=self.remedy,
+            stopped_after=self.stopped_after,
+            exact_after=self.exact_after,
         )
 
 
@@ -325,17 +325,17 @@ def fit_rows(
             in_span = isinstance(chosen, Span)
             reached = Reached(n_rows if in_span else n_solved, n_solved if in_span else None)
         trained_on = TrainedOn(
-            True,
-            known,
-            trained_with(estimator),
-            estimator.hull_tol,
-            len(prepared.rows),
-            reached.n_solved,
-            trained.records,
-            trained.multipliers,
-            spec.definiteness,
-            reached.n_vectors,
-            columns_of(trained.history),
+            in_memory=True,
+            digest=known,
+            parameters=trained_with(estimator),
+            hull_tol=estimator.hull_tol,
+            n_rows=len(prepared.rows),
+            n_solved=reached.n_solved,
+            records=trained.records,
+            multipliers=trained.multipliers,
+            definiteness=spec.definiteness,
+            n_vectors=reached.n_vectors,
+            history=columns_of(trained.history),
             stopped_after=reached.stopped_after,
             exact_after=reached.exact_after,
         )
