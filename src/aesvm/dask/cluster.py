@@ -243,7 +243,7 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[Partition]:
 def one_block_of_columns(X: da.Array) -> da.Array:
     """The array, cut by rows alone."""
     if X.ndim != 2:
-        raise ValueError(f"X has {X.ndim} dimensions: pass rows of features, in two.")
+        raise ValueError(f"X has {X.ndim} dimensions: pass an array of two, rows and features.")
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 

@@ -1,7 +1,7 @@
 """A GPU: its arrays, its memory, and its streams.
 
-The drivers of this folder are written for an array namespace, CuPy's. Tests put NumPy in its place,
-and plain operations in place of compiled ones, so that the drivers run where there is no GPU.
+The modules of this folder are written for an array namespace, CuPy's. Tests replace it by NumPy,
+and compiled operations by plain ones, so that the modules run without a GPU.
 """
 
 from __future__ import annotations

@@ -280,8 +280,8 @@ def check_scale(gamma: float, variance: Variance) -> None:
     now = variance.gamma("scale")
     if not isclose(now, gamma, rel_tol=1e-9):
         raise ValueError(
-            f'source gave rows of gamma="scale" {gamma:.9g} at first, and of {now:.9g} when it was '
-            "read again: it must give the same chunks each time it is read."
+            f'gamma="scale" is {gamma:.9g} for the rows that source gave first, and {now:.9g} when '
+            "it was read again: it must give the same chunks each time it is read."
         )
 
 
