@@ -53,7 +53,7 @@ def calibrated(
     Parameters
     ----------
     estimator : AESVC
-        It stays as it is.
+        It is not changed.
     cv : int, splitter or iterable, default=None
         As in ``CalibratedClassifierCV``: five stratified folds where None.
     method : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"

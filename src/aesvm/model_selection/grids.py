@@ -77,7 +77,7 @@ def svm_grid(estimator: Any, X: ArrayLike, y: ArrayLike | None = None) -> dict[s
     Parameters
     ----------
     estimator : estimator
-        One of ours, or a pipeline that ends in one: then X is transformed by its other steps.
+        An SVM of aesvm, or a pipeline that ends in one: its other steps transform X.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), default=None
 

@@ -180,7 +180,7 @@ def fit_path(
     Parameters
     ----------
     estimator : estimator
-        One of ours; it stays as it is.
+        An SVM of aesvm; it is not changed.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,) or None
     settings : iterable of dict

@@ -56,7 +56,7 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
     Parameters
     ----------
     estimator : estimator
-        Any of ours, or a pipeline that ends in one.
+        Any SVM of aesvm, or a pipeline that ends in one.
     param_grid : dict, list of dicts, "svm" or "paper"
         As for ``GridSearchCV``; "svm" is a grid that centres itself on the data, see
         :func:`svm_grid`, and "paper" that of the paper's experiments, :func:`paper_grid`.
@@ -155,7 +155,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     Parameters
     ----------
     estimator : estimator
-        Any of ours, or a pipeline that ends in one.
+        Any SVM of aesvm, or a pipeline that ends in one.
     param_distributions : dict, list of dicts or "svm"
         As for :class:`sklearn.model_selection.RandomizedSearchCV`; "svm" draws C uniformly on a
         logarithmic scale, and gamma from five values, as far as :func:`svm_grid` goes.
@@ -253,7 +253,7 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     Parameters
     ----------
     estimator : estimator
-        Any of ours, or a pipeline that ends in one.
+        Any SVM of aesvm, or a pipeline that ends in one.
     param_grid : dict, list of dicts, "svm" or "paper"
         See :class:`AEGridSearchCV`.
     resource : "n_samples", "hull_tol" or str, default="n_samples"
