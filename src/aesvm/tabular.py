@@ -162,7 +162,7 @@ def _check(table: Any, target: str) -> None:
     if len(set(named)) < table.shape[1]:
         odd = [name for name in table.columns if not isinstance(name, str) or named.count(name) > 1]
         raise ValueError(
-            f"table: names of columns must be strings, and unique: {odd[:20]} are not."
+            f"table: the columns {odd[:20]} need unique names that are strings."
         )
     if target not in named:
         known = ", ".join(named[:20])
