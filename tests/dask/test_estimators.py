@@ -442,7 +442,7 @@ def wrong(X, y):
             (rows, classes),
             "keep_combinations=True",
         ),
-        "groups": (partial(DaskRepresentativeSet().fit, **groups), (rows, classes), "groups is"),
+        "groups": (partial(DaskRepresentativeSet().fit, **groups), (rows, classes), "groups must be"),
     }
 
 

@@ -211,7 +211,7 @@ def test_of_a_source_that_can_be_read_once_there_are_no_rounds():
     auto = AESVC(gamma=5.0).fit_stream(iter(chunks))
     same_model(auto, few)
     assert auto.certificate_.rounds == 0
-    with pytest.raises(ValueError, match=r"refine=1 makes rounds.* can be read only once"):
+    with pytest.raises(ValueError, match=r"refine=1 reads source again.* can be read only once"):
         auto.set_params(refine=1).fit_stream(iter(chunks))
     same_model(auto, few)
 
