@@ -161,9 +161,7 @@ def _check(table: Any, target: str) -> None:
     named = [name for name in table.columns if isinstance(name, str)]
     if len(set(named)) < table.shape[1]:
         odd = [name for name in table.columns if not isinstance(name, str) or named.count(name) > 1]
-        raise ValueError(
-            f"table: the columns {odd[:20]} need unique names that are strings."
-        )
+        raise ValueError(f"table: the columns {odd[:20]} need unique names that are strings.")
     if target not in named:
         known = ", ".join(named[:20])
         raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")

@@ -442,7 +442,11 @@ def wrong(X, y):
             (rows, classes),
             "keep_combinations=True",
         ),
-        "groups": (partial(DaskRepresentativeSet().fit, **groups), (rows, classes), "groups must be"),
+        "groups": (
+            partial(DaskRepresentativeSet().fit, **groups),
+            (rows, classes),
+            "groups must be",
+        ),
     }
 
 
