@@ -158,7 +158,7 @@ def warn_of_solver(
     if np.isnan(fitted.kkt_violation).any():
         warn(
             "A solve in the span of few vectors ended before it had converged: certificate_ says "
-            "how near the model is.",
+            "how close the model is.",
             ConvergenceWarning,
         )
         return

@@ -341,13 +341,13 @@ def _say_kept(first: Represented, progress: Progress) -> None:
     given_up, found = first.derived.given_up, first.derived.found
     if given_up is not None:
         progress.say(
-            f"auto: exact after all, and it may take long: {given_up.n_kept / given_up.n_rows:.0%} "
+            f"auto: exact after all, which may take long: {given_up.n_kept / given_up.n_rows:.0%} "
             f"of the first {given_up.n_rows:,} rows would have to represent themselves, and rounds "
-            f"pay up to {first.settings.most_kept:.0%}; max_vectors or refine=1 are quicker"
+            f"pay only up to {first.settings.most_kept:.0%}; max_vectors or refine=1 take less time"
         )
     elif first.derived.reduced:
         share = len(found.selected) / len(first.prepared.rows)
-        progress.say(f"auto: rounds, for {share:.0%} of the rows represent all of them")
+        progress.say(f"auto: rounds, since {share:.0%} of the rows represent all")
 
 
 def represent_anew(

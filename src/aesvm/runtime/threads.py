@@ -69,7 +69,7 @@ class Threads:
     all of it under the interpreter's lock.
     The thread that waits for results works too, so that a function which is mapped may map itself.
     A context: the threads, and what they keep for themselves, last as long as it does. ``around``:
-    makes the context that each thread works in; who maps is in it already.
+    makes the context that each thread works in; the calling thread is in it already.
     """
 
     n_started = 0  # of the class: an interrupt may fall into __init__, and __del__ follows

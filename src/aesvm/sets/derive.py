@@ -9,10 +9,10 @@
 Rows of different groups never stand for each other. ``SetKernel`` cuts and reduces by this
 processor; ``aesvm.gpu.derive`` has that of a GPU.
 
-Who stands for whom is a matrix, the paper's Gamma (``Combinations``): how much of each row every
-representative stands for. ``gather`` adds up what rows have, their weights say, over the rows that
-each representative stands for, and keeps the total; ``spread`` averages what representatives have
-for every row.
+Which rows stand for which is a matrix, the paper's Gamma (``Combinations``): how much of each row
+every representative stands for. ``gather`` adds up what rows have, their weights say, over the rows
+that each representative stands for, and keeps the total; ``spread`` averages what representatives
+have for every row.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class Derived(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """Of the rows that were looked at before reducing was given up, those that were kept."""
+    """How many rows were looked at before reducing was given up, and how many were kept."""
 
     n_rows: int
     n_kept: int

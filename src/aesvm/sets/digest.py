@@ -1,9 +1,8 @@
-"""Numbers that tell whether rows, their targets and their weights are those of before.
+"""Digests: numbers that change if rows, targets or weights change, or their order.
 
-Every row is hashed with its place among all rows, and the hashes are added up; so are targets and
-weights, each by themselves. So the digest of some rows does not depend on the chunks in which they
-came, and another order, another value or another label changes it, but for a chance of about one
-in 2**64.
+Every row is hashed with its place among all rows, and the hashes are added up. Targets and weights
+have sums of their hashes, too. So a digest does not depend on the chunks in which rows come.
+Another order, value or label changes it, except with a probability of about 2**-64.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def added(one: Digest, other: Digest) -> Digest:
 
 
 def differing(one: Digest, other: Digest) -> list[str]:
-    """What is not the same in as many rows: "X", "y", "sample_weight".
+    """What differs between two digests of as many rows: "X", "y", "sample_weight".
 
     Examples
     --------
