@@ -128,6 +128,13 @@ def test_the_caveat_of_a_fit_that_was_cut_short_is_its_remedy():
         assert cut.endswith("the fit was cut short; to go further, raise the limit")
 
 
+def test_where_rounding_is_most_of_a_gap_a_smaller_tol_is_not_advised():
+    rounded = certificate(100.0, 99.0, exact=True, proof_rounding=50.0).caveat()
+    assert rounded.endswith("scale the data")
+    assert "tol" not in rounded
+    assert "a smaller tol" in certificate(100.0, 50.0, exact=True, proof_rounding=1.0).caveat()
+
+
 def test_an_estimated_gap_is_shown_only_where_none_was_computed():
     few = {"n_vectors": 3, "estimated_dual": 0.98, "estimated_error": 0.01}
     assert "estimated" in str(certificate(1.0, None, **few))
