@@ -177,14 +177,17 @@ def test_only_what_was_computed_is_shown_and_the_rest_is_a_line():
 
 def test_bounds_that_say_nothing_are_hidden():
     coarse = {"max_residual": 1e-3, "squared_norm_bound": 10.0, "squared_norm": 4.0}
-    vacuous = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=9.0)
-    assert vacuous.paper_bound_is_vacuous is False
+    far = {**coarse, "max_residual": 1.0, "weighted_distances": 9.0}
+    vacuous = certificate(None, None, **far, loss_reduced=5.0)
+    assert vacuous.paper_bound_is_vacuous
     assert vacuous.theorem_2_bound_is_vacuous
     assert "excess on all rows" not in str(vacuous)
-    assert "Corollary 3" in str(vacuous)
-    useful = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=0.5)
-    assert "excess on all rows, at most       1\n" in str(useful)
-    known = certificate(6.0, 5.9, **coarse, weighted_distances=0.5)
+    assert "Corollary 3" not in str(vacuous)
+    useful = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=0.3)
+    assert "excess on all rows, at most       0.6\n" in str(useful)
+    assert useful.paper_bound_is_vacuous is False
+    assert "Corollary 3" in str(useful)
+    known = certificate(6.0, 5.9, **coarse, weighted_distances=0.3)
     assert "excess on all rows" not in str(known)  # for it was computed
     exact = str(certificate(1.0, 1.0, exact=True))
     for of_representatives in ("hull tolerance", "residual", "representatives", "bound"):

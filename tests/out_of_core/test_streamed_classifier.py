@@ -267,7 +267,7 @@ def test_other_rows_than_those_of_the_model_are_called_that():
 
 @pytest.mark.parametrize("refine", [0, 1])
 @pytest.mark.parametrize("n_classes", [2, 5])
-def test_theorem_2_counts_the_rounding_of_residuals(n_classes, refine):
+def test_theorems_count_the_rounding_of_residuals(n_classes, refine):
     """Rows that are nearer to each other, in kernel space, than single precision tells."""
     X = (28_000.0 + np.random.default_rng(0).normal(size=(60, 30))).astype(np.float32)
     source = [(X, np.argsort(np.argsort(X[:, 0])) % n_classes, None)]
@@ -275,5 +275,7 @@ def test_theorem_2_counts_the_rounding_of_residuals(n_classes, refine):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = model.fit_stream(source).certify_stream(source)
+        best = AESVC(gamma=1e-10, C=1e3, tol=1e-6).fit(X.astype(float), source[0][1]).certificate_
     assert found.n_solved < found.n_rows
     assert found.objective <= found.reduced_objective + found.theorem_2_bound
+    assert best.dual_objective <= found.reduced_objective + found.paper_bound
