@@ -5,7 +5,7 @@ A plan is a value, one of four:
     Exact   solve for all rows;
     Rounds  solve for representatives (the paper's AESVM), then refine by rounds (``rounds``);
     Span    solve for all rows with w in the span of few vectors (``bases``);
-    Ladder  make ever better models while the time lasts (``bases.ladder``).
+    Ladder  make ever better models while the time lasts (``ladder``).
 
 It depends on counts alone (``Facts``, and what a ``Survey`` of a sample tells), so that the same
 data gets the same plan on every machine. The unit is the kernel value. An exact SVM computes about
@@ -159,7 +159,7 @@ class _Table(NamedTuple):
     #: A larger sample follows if it has this many times the rows of the one before. Where the
     #: largest one would have over ``far`` times as many, a sample between tells how long it takes.
     worth_a_sample: float = 1.1
-    far: float = 6.0
+    far: float = 8.0
     #: Reducing is given up where ``n_probes`` subsets, spread over all rows, keep more than this
     #: fraction of theirs: a set of nine tenths of the rows saves a fifth of a solve at most. More
     #: probes are surer, and take longer where there is little to gain.

@@ -96,12 +96,12 @@ class Made(NamedTuple):
     def or_better(self, other: Made) -> Made:
         """Of each machine the one with the lower objective; this one where that is not known.
 
-        Of two that are estimated the other one, from more rows, is taken unless it is surely worse;
-        or, where its solve was cut short, if it is surely better.
+        Of two that are estimated the other one, from more rows, is taken unless it is surely worse,
+        or its solve was cut short.
         """
         both = (np.asarray(self.errors) > 0.0) & (np.asarray(other.errors) > 0.0)
         doubt = np.where(both, np.hypot(self.errors, other.errors), 0.0)
-        doubt = np.where(other.trained.converged, doubt, -doubt)
+        doubt = np.where(other.trained.converged, doubt, 0.0)
         is_better = other.objectives < self.objectives + doubt
         is_better |= np.isnan(self.objectives) & ~np.isnan(other.objectives)
         new, kept = np.flatnonzero(is_better), np.flatnonzero(~is_better)
@@ -200,9 +200,7 @@ class _Climb:
 
         That is rows that carry them, times rows that are looked at.
         """
-        last = self.sampled.n_rows
-        if not last:
-            return 0.0
+        last = max(self.sampled.n_rows, 1)
         more = rung.n_rows / last * n_judges(rung.n_rows) / n_judges(last)
         return more * self.judge_seconds
 
@@ -218,7 +216,9 @@ class _Climb:
         made, power, self.of_sample, self.sampled = min(
             found, key=lambda one: one[0].objectives.sum()
         )
-        if not is_first:
+        if is_first:
+            self.judge_seconds = 0.0  # it may have loaded code
+        else:
             self.powers = (power,)
         self.last_sample = made
         return made
@@ -478,7 +478,7 @@ def n_judges(n_rows: int) -> int:
 
     Examples
     --------
-    >>> from aesvm.bases.ladder import n_judges
+    >>> from aesvm.machines.ladder import n_judges
     >>> n_judges(2000), n_judges(64_000)
     (4000, 8000)
     """
@@ -504,7 +504,7 @@ def split(
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.bases.ladder import split
+    >>> from aesvm.machines.ladder import split
     >>> from aesvm.sets.derive import prepare
     >>> groups = np.repeat([0, 1], [90, 60])
     >>> prepared = prepare(np.arange(150.0)[:, None], groups, np.ones(150))
