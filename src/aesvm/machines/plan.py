@@ -155,11 +155,11 @@ class _Table(NamedTuple):
     power: float = 1.8
     #: The largest sample is chosen to take this fraction of what is left. All rows are solved for
     #: where a sample of so many is expected to take no longer.
-    fills: float = 0.9
+    fills: float = 0.8
     #: A larger sample follows if it has this many times the rows of the one before. Where the
     #: largest one would have over ``far`` times as many, a sample between tells how long it takes.
     worth_a_sample: float = 1.1
-    far: float = 8.0
+    far: float = 6.0
     #: Reducing is given up where ``n_probes`` subsets, spread over all rows, keep more than this
     #: fraction of theirs: a set of nine tenths of the rows saves a fifth of a solve at most. More
     #: probes are surer, and take longer where there is little to gain.
@@ -378,7 +378,7 @@ class Ladder:
     >>> print(ladder.next(Sampled(1000, seconds=0.01), left=9.9))
     the SVM of 4,000 rows
     >>> print(ladder.next(Sampled(4000, seconds=0.1), left=1.0))
-    the SVM of 13,557 rows
+    the SVM of 12,699 rows
     >>> print(ladder.next(Sampled(4000, seconds=0.02), left=9.7))
     exact (auto, in time)
     """
