@@ -149,17 +149,19 @@ class _Table(NamedTuple):
     #: takes ``exact_takes`` times as long.
     gap_of_sample: float = 0.005
     exact_takes: float = 1.4
-    #: The exact SVM of n times a sample's rows takes n to this power times as long. (From 8,000 to
-    #: 100,000 rows, that was 1.5 on covtype and flights, and 1.9 on heart2020; from 32,000 on 1.75,
-    #: 1.8 and 1.8. To measure it on small samples is too uncertain.)
-    power: float = 1.8
+    #: The SVM of n times a sample's rows takes n to this power times as long. (From 8,000 to 100,000
+    #: rows, that was 1.5 on covtype, flights and a generated regression, and 1.85 on heart2020. To
+    #: measure it on small samples is too uncertain.)
+    power: float = 1.65
     #: The largest sample is chosen to take this fraction of what is left. All rows are solved for
     #: where a sample of so many is expected to take no longer.
     fills: float = 0.8
     #: A larger sample follows if it has this many times the rows of the one before. Where the
-    #: largest one would have over ``far`` times as many, a sample between tells how long it takes.
+    #: largest one would have over ``far`` times as many, a sample between tells how long it takes;
+    #: it is not needed if there is time for ``amply`` times the rows that there are.
     worth_a_sample: float = 1.1
     far: float = 6.0
+    amply: float = 2.0
     #: Reducing is given up where ``n_probes`` subsets, spread over all rows, keep more than this
     #: fraction of theirs: a set of nine tenths of the rows saves a fifth of a solve at most. More
     #: probes are surer, and take longer where there is little to gain.
@@ -378,8 +380,8 @@ class Ladder:
     >>> print(ladder.next(Sampled(1000, seconds=0.01), left=9.9))
     the SVM of 4,000 rows
     >>> print(ladder.next(Sampled(4000, seconds=0.1), left=1.0))
-    the SVM of 12,699 rows
-    >>> print(ladder.next(Sampled(4000, seconds=0.02), left=9.7))
+    the SVM of 14,105 rows
+    >>> print(ladder.next(Sampled(16_000, seconds=0.2), left=9.7))
     exact (auto, in time)
     """
 
@@ -408,10 +410,12 @@ class Ladder:
         """
         if left <= 0.0:
             return None
+        n_all, n_far = self.facts.n_rows, TABLE.far * made.n_rows
         n_rows = made.n_rows_in(TABLE.fills * left)
-        if n_rows >= self.facts.n_rows:
+        if n_rows >= (n_all if n_all <= n_far else TABLE.amply * n_all):
             return self.goal
-        if n_rows > TABLE.far * made.n_rows:
+        n_rows = min(n_rows, n_all)
+        if n_rows > n_far:
             larger = TABLE.larger_sample
             return Sample(min(larger * made.n_rows, n_rows // larger))
         if n_rows >= TABLE.worth_a_sample * made.n_rows:
