@@ -382,7 +382,7 @@ class Ladder:
     the SVM of 4,000 rows
     >>> print(ladder.next(Sampled(4000, seconds=0.1), left=1.0))
     the SVM of 12,699 rows
-    >>> print(ladder.next(Sampled(16_000, seconds=0.2), left=9.7))
+    >>> print(ladder.next(Sampled(20_000, seconds=0.3), left=9.7))
     exact (auto, in time)
     """
 
