@@ -394,7 +394,7 @@ def _kernel(
 ) -> TrainingKernel:
     """The kernel matrix of a fit; ``given``: its rows, as they were given."""
     rows = shared.of_rows(
-        ("rows", spec.device),
-        lambda: processor(spec.device).rows(X, given, partial(say, estimator)),
+        ("rows", spec.device, spec.kernel == "precomputed"),
+        lambda: processor(spec.device).rows(spec, X, given, partial(say, estimator)),
     )
     return TrainingKernel(spec, X, estimator.tol, learner.joint_targets, rows)

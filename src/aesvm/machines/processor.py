@@ -42,11 +42,19 @@ class Processor:
     def give_back(self) -> None:
         """Free the memory that is held for arrays to come."""
 
-    def rows(self, X: Any, given: Any = None, say: Callable[[str], None] | None = None) -> Any:
+    def rows(
+        self,
+        spec: KernelSpec,
+        X: Any,
+        given: Any = None,
+        say: Callable[[str], None] | None = None,
+    ) -> Any:
         """Valid rows as kernel matrices of them want them: one value for all of these.
 
         Parameters
         ----------
+        spec : KernelSpec
+            Whether they are rows, or a kernel matrix.
         X : ndarray or CSR matrix
         given : object, default=None
             What X was made of: it may be on a GPU.
@@ -105,9 +113,14 @@ class _Gpu(Processor):
             self.device.give_back()
 
     def rows(
-        self, X: Any, given: Any = None, say: Callable[[str], None] | None = None
+        self,
+        spec: KernelSpec,
+        X: Any,
+        given: Any = None,
+        say: Callable[[str], None] | None = None,
     ) -> DeviceRows:
-        return DeviceRows(self.device, X, as_given(self.device, given, X), say)
+        is_matrix = spec.kernel == "precomputed"
+        return DeviceRows(self.device, X, as_given(self.device, given, X), is_matrix, say)
 
     def new_rows(self, X: Any, given: Any) -> Any:
         there = as_given(self.device, given, X)
