@@ -99,7 +99,8 @@ def _unary(name):
     return lambda self: wrapped(function(self.own))
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_", "lshift"):
+_BINARY = "add sub mul truediv floordiv pow matmul and_ or_ lshift".split()
+for _name in _BINARY:
     _bare = _name.rstrip("_")
     for _prefix, _function in zip(("", "r", "i"), _operator(_name), strict=True):
         setattr(There, f"__{_prefix}{_bare}__", _function)
@@ -119,6 +120,7 @@ class Csr:
 
     shape = property(lambda self: self.own.shape)
     dtype = property(lambda self: self.own.dtype)
+    ndim = 2
     nnz = property(lambda self: self.own.nnz)
     has_canonical_format = property(lambda self: bool(self.own.has_canonical_format))
     indices = property(lambda self: There(self.own.indices))
