@@ -107,7 +107,8 @@ class DenseVectors:
 
 
 #: Products of features that a kernel value takes as long as where it is written down: it is written
-#: and read a dozen times, some 100 bytes, and a large GPU multiplies ten times while it moves a byte.
+#: and read a dozen times, some 100 bytes, and a large GPU multiplies ten times while it moves a
+#: byte.
 _WRITTEN_PRODUCTS = 1000
 
 
