@@ -99,7 +99,7 @@ def _unary(name):
     return lambda self: wrapped(function(self.own))
 
 
-_BINARY = "add sub mul truediv floordiv pow matmul and_ or_ lshift".split()
+_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "pow", "matmul", "and_", "or_", "lshift"]
 for _name in _BINARY:
     _bare = _name.rstrip("_")
     for _prefix, _function in zip(("", "r", "i"), _operator(_name), strict=True):

@@ -9,10 +9,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
+from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, RepresentativeSet
 from aesvm.gpu import devices, hull
 from aesvm.gpu import rows as device_rows
 from aesvm.gpu.rows import is_on_gpu
+from tests import oracles
 from tests.gpu import strict
 from tests.gpu.strict import Csr, There
 
@@ -147,3 +148,21 @@ def test_sparse_rows_of_the_device_need_it():
     assert not is_on_gpu(X)
     with pytest.raises(ValueError, match='X is on a GPU, and device="cpu": use device="cuda"'):
         AESVC().fit(Csr(X), y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_representatives_come_as_the_rows_did(kernel):
+    X, y = make_moons(400, noise=0.1, random_state=0)
+    rows = oracles.kernel(X, X, gamma=1.0) if kernel == "precomputed" else X
+    chosen = RepresentativeSet(kernel=kernel, gamma=1.0, subset_size=100, device="cuda")
+    wanted, wanted_labels, wanted_weights = chosen.fit_select(rows, y)
+    selected, labels, weights = chosen.fit_select(There(rows), There(y))
+    assert_array_equal(selected.get(), wanted)
+    assert_array_equal(labels.get(), wanted_labels)
+    assert_array_equal(weights, wanted_weights)
+    assert isinstance(chosen.fit_select(There(rows))[0], There)
+    if kernel == "rbf":
+        found, own_labels, _ = chosen.fit_select(Csr(sp.csr_matrix(X)), y)
+        assert isinstance(found, Csr)
+        assert isinstance(own_labels, np.ndarray)
+        assert_allclose(found.get().toarray(), X[chosen.sample_indices_])
