@@ -10,24 +10,14 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
-from aesvm.gpu import devices, hull, vectors
+from aesvm.gpu import vectors
 from aesvm.gpu.devices import DeviceMemoryError
 from aesvm.kernels import KernelSpec
-from aesvm.kernels.expansion import n_additions
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.model_selection import AEGridSearchCV
 from tests import oracles
-from tests.gpu import plain, strict
+from tests.gpu import plain
 from tests.gpu.stand_in import HostMemory, NumpyDevice
-
-
-@pytest.fixture(name="strict")
-def strict_device(monkeypatch):
-    device = strict.StrictDevice("cuda:0")
-    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    monkeypatch.setattr(hull, "_launch", strict.launch_on_the_host)
-    strict.give_linear_algebra(monkeypatch)
-    return device
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +44,7 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.parametrize("device", ["stand_in", "strict", "emulated"])
+@pytest.mark.parametrize("device", ["stand_in", "strict_device", "emulated"])
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_models_are_those_of_the_processor(request, device, estimator):
     if device == "emulated" and estimator is not ESTIMATORS[0]:
@@ -106,31 +96,6 @@ def test_sums_and_values_are_those_of_the_matrix(stand_in, dtype):
         new[:, rows[:7]],
         rtol=1e-6,
     )
-
-
-def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(stand_in):
-    depths = []
-
-    class Depth(np.ndarray):
-        """Coefficients of one; products with them say how many terms they have."""
-
-        def __matmul__(self, values):
-            return np.full((1, values.shape[1]), float(self.shape[1]))
-
-    class Sums(np.ndarray):
-        def __iadd__(self, other):
-            depths.append(float(np.max(other)))
-            return self
-
-    spec = KernelSpec("precomputed", device="cuda")
-    kernel = TrainingKernel(spec, np.eye(2000)).matrix(np.float64, 1e-12)
-    lines, columns = kernel.vectors(np.arange(2000)), kernel.vectors(np.arange(50))
-    for n in (1, 512, 513, 2000):
-        depths.clear()
-        sums = np.zeros((1, 50)).view(Sums)
-        columns.sum_lines(lines, np.arange(n), np.ones((1, n)).view(Depth), None, sums)
-        assert sum(depths) == n
-        assert max(depths) + sum(one > 0 for one in depths) - 1 <= n_additions(n)
 
 
 class OnGPU(np.ndarray):

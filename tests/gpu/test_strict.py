@@ -10,21 +10,12 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, RepresentativeSet
-from aesvm.gpu import devices, hull
 from aesvm.gpu import rows as device_rows
 from aesvm.gpu.rows import is_on_gpu
 from tests import oracles
-from tests.gpu import strict
 from tests.gpu.strict import Csr, There
 
-
-@pytest.fixture(autouse=True)
-def strict_device(monkeypatch):
-    device = strict.StrictDevice("cuda:0")
-    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
-    monkeypatch.setattr(hull, "_launch", strict.launch_on_the_host)
-    strict.give_linear_algebra(monkeypatch)
-    return device
+pytestmark = pytest.mark.usefixtures("strict_device")
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,9 @@ from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import SetKernel
 from aesvm.solver.host import HostDual
 
+#: Tells a user something.
+Say = Callable[[str], None]
+
 
 class Processor:
     """The processor of this computer."""
@@ -42,13 +45,7 @@ class Processor:
     def give_back(self) -> None:
         """Free the memory that is held for arrays to come."""
 
-    def rows(
-        self,
-        spec: KernelSpec,
-        X: Any,
-        given: Any = None,
-        say: Callable[[str], None] | None = None,
-    ) -> Any:
+    def rows(self, spec: KernelSpec, X: Any, given: Any = None, say: Say | None = None) -> Any:
         """Valid rows as kernel matrices of them want them: one value for all of these.
 
         Parameters
@@ -112,13 +109,7 @@ class _Gpu(Processor):
         with self.device.here():
             self.device.give_back()
 
-    def rows(
-        self,
-        spec: KernelSpec,
-        X: Any,
-        given: Any = None,
-        say: Callable[[str], None] | None = None,
-    ) -> DeviceRows:
+    def rows(self, spec: KernelSpec, X: Any, given: Any = None, say: Say | None = None) -> Any:
         is_matrix = spec.kernel == "precomputed"
         return DeviceRows(self.device, X, as_given(self.device, given, X), is_matrix, say)
 
