@@ -25,7 +25,7 @@ from aesvm.machines import class_bundles
 from aesvm.machines.problem import EveryRow
 from aesvm.machines.processor import processor
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.model_selection import AEGridSearchCV
+from aesvm.model_selection import AEGridSearchCV, calibrated
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
@@ -504,3 +504,15 @@ def test_too_few_vectors_are_called_so_wherever_they_were_chosen(stand_in, monke
         assert found.estimated_gap > 0.5
         assert found.verdict().startswith("may be far from the exact SVM: the estimated bound")
         assert found.caveat() in str(found)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_folds_of_a_calibration_share_work_on_the_device(stand_in, kernel):
+    X, y = moons(200)
+    rows = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)) if kernel == "precomputed" else X
+    found = [
+        calibrated(AESVC(kernel=kernel, gamma=1.0, device=name), cv=3).fit(rows, y)
+        for name in ("cpu", "cuda")
+    ]
+    here, there = (model.predict_proba(rows) for model in found)
+    assert_allclose(there, here, atol=0.01)
