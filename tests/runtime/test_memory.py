@@ -50,6 +50,17 @@ def no_solves(monkeypatch):
     monkeypatch.setattr(smo, "minimize", solve)
 
 
+def test_fits_of_few_rows_do_not_ask_how_much_memory_is_free(moons, monkeypatch):
+    def asked():
+        raise AssertionError("the machine was asked")
+
+    monkeypatch.setattr(fit_memory, "free_memory", asked)
+    X, y = moons
+    AESVC().fit(X[:200], y[:200])
+    with pytest.raises(AssertionError, match="the machine was asked"):
+        AESVC(refine="exact").fit(X, y)
+
+
 @pytest.mark.parametrize("rows", [sp.csr_array, np.asarray])
 def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeypatch):
     monkeypatch.setattr(fit_memory, "free_memory", lambda: 20e6)

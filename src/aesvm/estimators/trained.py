@@ -5,7 +5,6 @@ Also what a fitted estimator keeps of all that, for its certificate.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from math import isinf
@@ -238,7 +237,8 @@ def set_trained(
         ended, advice = f"max_iter={estimator.max_iter} was reached", "raise max_iter"
     done = outcome(plan, exact, n_rounds, ended)
     certificate = trained_on._replace(plan=done, remedy=advice).keep(estimator)
-    say(estimator, f"certificate: {certificate.verdict()}")
+    if estimator.verbose:
+        say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
         known = "certificate_ says how close the model is."
         warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
@@ -293,7 +293,6 @@ def fit_rows(
             )
             prepared = work.distinct()
             pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
-            asked = replace(asked, seconds=progress.seconds_left())
             chosen = plan(counted(asked, work, prepared), pilots)
             progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
             if isinstance(chosen, Exact) and spec.device == "cpu":
