@@ -194,7 +194,7 @@ def format_of(
 def _refuse_models(path: Path) -> None:
     """Refuse models."""
     what = "a model file" if format_of_model(path) else None
-    what = "a graph of ONNX" if suffix_of(path) == ONNX else what
+    what = "an ONNX graph" if suffix_of(path) == ONNX else what
     if what is not None:
         raise CommandError(f"{path}: this is {what}, and a data file is needed.")
 

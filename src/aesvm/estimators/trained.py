@@ -243,6 +243,8 @@ def set_trained(
     say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
         known = "certificate_ says how near the model is."
+        if certificate.gap is None and certificate.estimated_gap is None:
+            known = f"How near the model is was not computed ({certificate.missing['gap']})."
         warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
         return
     easier = "lower C" if hasattr(estimator, "C") else "raise nu"
