@@ -8,7 +8,7 @@ import numpy as np
 import aesvm
 from aesvm import AESVC
 from aesvm import warm_up as function
-from aesvm.runtime.jit import told_of_compiling
+from aesvm.runtime.jit import compiling_reported_to
 
 
 def test_the_second_call_and_later_fits_compile_nothing(capsys):
@@ -20,7 +20,7 @@ def test_the_second_call_and_later_fits_compile_nothing(capsys):
     told: list[str] = []
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 5))
-    with told_of_compiling(told.append):
+    with compiling_reported_to(told.append):
         AESVC().fit(X, X[:, 0] > 0)
         AESVC().fit(X, rng.integers(3, size=2000)).predict(X)
         AESVC().fit(X[:90], rng.integers(3, size=90))

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from aesvm.one_class import AEOneClassSVM
-from aesvm.runtime.jit import told_of_compiling
+from aesvm.runtime.jit import compiling_reported_to
 from aesvm.svc import AESVC
 from aesvm.svr import AESVR
 
@@ -21,7 +21,7 @@ def warm_up(verbose: int = 0) -> int:
     """Compile what fits and predictions need, and keep it in Numba's cache.
 
     The first fit of each kind compiles code, once per machine, which takes some seconds. After
-    this call none has to. It trains a few small models of generated rows.
+    this call no fit has to. The call trains a few small models on generated rows.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ def warm_up(verbose: int = 0) -> int:
     """
     n_compiled = 0
     for name, model, X, y in _fits():
-        told: list[str] = []
-        with warnings.catch_warnings(), told_of_compiling(told.append):
+        compiled: list[str] = []
+        with warnings.catch_warnings(), compiling_reported_to(compiled.append):
             warnings.simplefilter("ignore")  # models of few rows may be far from exact
             model.fit(X, y).predict(X[:300])
-        n_compiled += len(told)
+        n_compiled += len(compiled)
         if verbose:
-            print(f"[warm_up] {name}: {'compiled' if told else 'in the cache'}")
+            print(f"[warm_up] {name}: {'compiled' if compiled else 'in the cache'}")
     return n_compiled
 
 

@@ -49,7 +49,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         (certificate(1.0, 0.97, exact=True), "objective at most 3.1% above the exact SVM's"),
         (certificate(1.0, 1.0, exact=True), "exact"),
         (certificate(1.0, 1.0, exact=True, proven=False), "exact (not proven)"),
-        (certificate(1.0, None, exact=True), "trained on every row; how exactly"),
+        (certificate(1.0, None, exact=True), "trained on every row; its duality gap"),
         (certificate(1.0, 0.5, exact=True), "objective at most 100% above the exact SVM's"),
         (certificate(1.0, None), "how close it is to the exact SVM was not computed"),
         (certificate(1.0, None, changed=0.004), "; the last round changed 0.40% of the pred"),
@@ -173,12 +173,12 @@ def test_bounds_that_say_nothing_are_hidden():
     vacuous = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=9.0)
     assert vacuous.paper_bound_is_vacuous is False
     assert vacuous.theorem_2_bound_is_vacuous
-    assert "objective above that, at most" not in str(vacuous)
+    assert "excess on all rows" not in str(vacuous)
     assert "Corollary 3" in str(vacuous)
     useful = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=0.5)
-    assert "objective above that, at most     1\n" in str(useful)
+    assert "excess on all rows, at most       1\n" in str(useful)
     known = certificate(6.0, 5.9, **coarse, weighted_distances=0.5)
-    assert "objective above that" not in str(known)  # for it was computed
+    assert "excess on all rows" not in str(known)  # for it was computed
     exact = str(certificate(1.0, 1.0, exact=True))
     for of_representatives in ("hull tolerance", "residual", "representatives", "bound"):
         assert of_representatives not in exact

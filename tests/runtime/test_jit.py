@@ -70,11 +70,11 @@ def fresh():
 
 def test_compiling_is_told_once_and_only_where_it_happens():
     first, second, told = fresh(), fresh(), []
-    with jit_module.told_of_compiling(told.append):
+    with jit_module.compiling_reported_to(told.append):
         assert first(1.0) == 2.0
         assert second(2.0) == 4.0
     assert told == [COMPILING]
-    with jit_module.told_of_compiling(told.append):
+    with jit_module.compiling_reported_to(told.append):
         first(3.0)
         numba.njit(lambda x: x)(1.0)  # which is another's
     assert len(told) == 1
@@ -85,7 +85,7 @@ def test_compiling_is_told_once_and_only_where_it_happens():
 def test_what_cannot_be_cached_is_not_said_to_be(monkeypatch):
     monkeypatch.setattr(jit_module, "_warned", True)
     told = []
-    with jit_module.told_of_compiling(told.append):
+    with jit_module.compiling_reported_to(told.append):
         fresh()(1.0)
     assert told == ["compiling code that this kind of fit needs, in every process"]
 

@@ -422,7 +422,7 @@ def test_a_limit_that_would_be_ignored_is_refused(whole):
         make_pipeline(whole.set_callbacks()).set_callbacks(TimeLimit(2)).fit(X, y)
 
 
-def test_who_ends_a_fit_is_told_what_computes_how_near_its_model_is():
+def test_who_ends_a_fit_is_told_what_computes_how_close_its_model_is():
     X, y = rows()
     with pytest.warns(ConvergenceWarning) as said:
         model = AESVC(gamma=1.0, time_limit=0).fit(X, y)

@@ -44,7 +44,7 @@ _LABELS = {
     "relative_gap": "relative duality gap",
     "worst_pair_gap": "gap of the worst pair of classes",
     "estimated_gap": "relative duality gap, estimated",
-    "estimated_gap_error": "two standard errors of that",
+    "estimated_gap_error": "two standard errors of the estimate",
     "violators": "rows that violate optimality",
     "changed": "predictions changed by last round",
     "norm": "norm of w",
@@ -52,7 +52,7 @@ _LABELS = {
     "max_residual": "largest residual",
     "mean_residual": "mean residual",
     "reduced_objective": "objective on representatives",
-    "theorem_2_bound": "objective above that, at most",
+    "theorem_2_bound": "excess on all rows, at most",
     "paper_bound": "the paper's bound (Corollary 3)",
 }
 
@@ -147,7 +147,7 @@ def _verdict_of(certificate: Certificate) -> str:
     if certificate.gap is not None and certificate.objective is not None:
         return _of_gap(certificate)
     if certificate.exact:
-        return "trained on every row; how exactly it was solved was not computed"
+        return "trained on every row; its duality gap was not computed"
     estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)

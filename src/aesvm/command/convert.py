@@ -75,7 +75,7 @@ def _check_model_options(source: str, columns: DataOptions) -> None:
     for option, value in columns._asdict().items():
         if value not in (None, ()):
             flag = flags.get(option, f"--{option}")
-            raise UsageError(f"{flag} is of data files, and {source} is a model.")
+            raise UsageError(f"{flag} is for data files, and {source} is a model.")
 
 
 def _write_onnx(model: Model, output: str) -> None:

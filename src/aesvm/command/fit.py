@@ -1,8 +1,9 @@
-"""``aesvm fit``: from a table to a model, with what a careful person would do on the way.
+"""``aesvm fit``: a tested model of a table.
 
-Some rows are held out. On the others columns are prepared by their types, and C and gamma searched
-for by cross-validation, the preparation within its folds; the model of the best is trained on all
-of them, and certified. It is then tested on the rows held out, which nothing before has seen.
+Some rows are held out. The columns of the others are prepared by their types. A cross-validation,
+whose folds include the preparation, chooses C and gamma. With these the model is trained on all
+rows that were not held out, and certified. It is then tested on the rows held out, which no step
+before has seen.
 """
 
 from __future__ import annotations

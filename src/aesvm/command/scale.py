@@ -57,7 +57,7 @@ class Interval(NamedTuple):
 class Ranges(NamedTuple):
     """What a range file holds: features that vary, and targets where they are scaled.
 
-    Nothing is as long as the largest index, which is as large as whoever wrote a file pleased.
+    No array is as long as the largest index, which may be arbitrarily large in a file.
     """
 
     numbers: NDArray[np.intp]  #: of the features, from 0, ascending

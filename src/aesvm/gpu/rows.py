@@ -130,7 +130,7 @@ class DeviceRows:
     device: Device
     X: Any  #: the rows on the host
     given: Any = None  #: the same rows on the device, where they were given there
-    say: Callable[[str], None] | None = None  #: told, once, that rows stay on the host
+    say: Callable[[str], None] | None = None  #: called once if rows stay on the host
     stay: bool = field(default=False, init=False)  #: whether they are on the host alone
 
     def __post_init__(self) -> None:

@@ -69,36 +69,36 @@ def _forgiving(compiled: Any) -> Any:
 
 
 class _Listener(event.Listener):
-    """Tells, once, that a function of this package is compiled: none of the cache would do."""
+    """Reports, once, that a function of this package is compiled: the cache does not have it."""
 
     def __init__(self, tell: Callable[[str], None]) -> None:
         self.tell = tell
-        self.told = False
+        self.has_told = False
 
     def on_start(self, event: Any) -> None:
         ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
-        if ours and not self.told:
-            self.told = True
+        if ours and not self.has_told:
+            self.has_told = True
             how_often = "in every process" if _warned else "once per machine"
             self.tell(f"compiling code that this kind of fit needs, {how_often}")
 
     def on_end(self, event: Any) -> None:
-        """Nothing is said of it."""
+        """Nothing: the line was printed at the start."""
 
 
 @contextmanager
-def told_of_compiling(tell: Callable[[str], None]) -> Iterator[None]:
-    """A context in which ``tell`` gets a line where code of this package has to be compiled.
+def compiling_reported_to(tell: Callable[[str], None]) -> Iterator[None]:
+    """A context in which ``tell`` gets a line when code of this package has to be compiled.
 
-    Where it comes from the cache, as it does after the first fit of its kind, nothing is said.
+    After the first fit of its kind, code comes from the cache, and there is no line.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from aesvm.runtime.jit import first_at, told_of_compiling
+    >>> from aesvm.runtime.jit import first_at, compiling_reported_to
     >>> first_at(np.arange(3.0), 3, 1.0)
     1
-    >>> with told_of_compiling(print):
+    >>> with compiling_reported_to(print):
     ...     first_at(np.arange(3.0), 3, 2.0)  # which is compiled by now
     2
     """

@@ -190,7 +190,7 @@ class HostDual:
             if not np.array_equal(self.at, chosen):
                 block = block[np.ix_(self.at, self.at)]
         coefs, slopes = self.coefs[chosen], self.slopes[chosen]
-        ends = np.array([np.searchsorted(chosen, edge.part.stop) for edge in self.edges])
+        ends = np.searchsorted(chosen, [edge.part.stop for edge in self.edges])
         # a bound on the time between two looks at the clock
         many = UPDATES * min(len(chosen), _ALWAYS_HELD * WORKING_SET)
         lower, upper = self.lower[chosen], self.upper[chosen]
