@@ -76,7 +76,7 @@ def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeyp
 def test_rows_that_are_too_many_are_refused_before_the_work(estimator, moons, monkeypatch):
     monkeypatch.setattr(fit_memory, "free_memory", lambda: 1e6)
     no_solves(monkeypatch)
-    with pytest.raises(MemoryError, match=r"of 3,000 rows takes .* MB are free: use fewer rows"):
+    with pytest.raises(MemoryError, match=r"of 3,000 rows needs .* MB are free: use fewer rows"):
         estimator.fit(*moons)
     assert not hasattr(estimator, "support_")
 
