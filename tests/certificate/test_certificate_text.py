@@ -184,6 +184,23 @@ def test_bounds_that_say_nothing_are_hidden():
         assert of_representatives not in exact
 
 
+def test_all_rows_solved_for_loosely_are_said_to_be_and_what_solves_them_further():
+    loosely = str(certificate(1.0, 0.995, exact=True))
+    assert 'solved to tol or gap_tol; refine="exact" aims at a gap of 0.001' in loosely
+    assert "aims at" not in str(certificate(1.0, 0.9995, exact=True))
+    assert "aims at" not in str(certificate(1.0, 0.995))
+    ended = replace(certificate(1.0, 0.995, exact=True), remedy="raise the limit")
+    assert "solved to tol" not in str(ended)
+    far = str(certificate(1.0, 0.5, exact=True))  # whose caveat says it
+    assert far.count('refine="exact"') == 1
+
+
+def test_equal_rows_of_a_stream_are_said_to_be_why_fewer_were_solved_for():
+    found = replace(certificate(1.0, 1.0, exact=True), n_rows=10, n_solved=7, distinct=False)
+    assert "all 7 distinct rows of non-zero weight, of 10 rows" in str(found)
+    assert "all of 10 rows solved for" in str(replace(found, n_solved=10))
+
+
 def test_a_kernel_that_was_not_checked_is_said():
     assert "kernel taken to be positive semidefinite" in str(certificate(1.0, 0.99, TAKEN))
     assert "kernel" not in str(certificate(1.0, 0.99))

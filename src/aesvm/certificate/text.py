@@ -86,6 +86,8 @@ def text_of(certificate: Certificate) -> Text:
         remarks.append(f"kernel {certificate.kernel}")
     if caveat := caveat_of(certificate):
         remarks.append(f"may be far from the exact SVM: {caveat}")
+    elif _is_loosely_solved(certificate):
+        remarks.append(f'solved to tol or gap_tol; refine="exact" aims at a gap of {EXACT_GAP:g}')
     numbers = [
         (label, f"{getattr(certificate, name):.6g}")
         for name, label in _labels(certificate).items()
@@ -339,12 +341,21 @@ def _changed(share: float) -> str:
     return f"; the last round changed {share:.2%} of the predictions"
 
 
+def _is_loosely_solved(certificate: Certificate) -> bool:
+    """Whether all rows were solved for, to the end, and the gap is above what is called exact."""
+    done = certificate.exact and not certificate.negligible and not certificate.remedy
+    return done and (certificate.relative_gap or 0.0) > EXACT_GAP
+
+
 def _how(certificate: Certificate) -> str:
     """How the model was trained."""
     n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
+    every = certificate.n_solved == certificate.n_rows
+    solved = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+    if certificate.exact and not every:  # of a stream: n_rows counts equal and weightless ones too
+        return f"all {certificate.n_solved:,} distinct rows of non-zero weight, of {n_rows}"
     if certificate.exact:
-        every = certificate.n_solved == certificate.n_rows
-        return f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+        return solved
     n_rounds = certificate.rounds
     how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
     if n_rounds == 0:
@@ -353,7 +364,7 @@ def _how(certificate: Certificate) -> str:
         how = f"in the span of {certificate.n_vectors:,} vectors"
         if certificate.max_residual > 0:
             how += ", representatives alone"
-    return f"{how}: {certificate.n_solved:,} of {n_rows} solved for"
+    return f"{how}: {solved}"
 
 
 def _labels(certificate: Certificate) -> dict[str, str]:

@@ -330,7 +330,8 @@ def _searched(
     if np.isnan(search.best_score_) and not search.cut_short_:
         raise CommandError(_why_no_score(y, task, options.scoring))
     if search.cut_short_:
-        screen.note(f"the time limit has cut the search short: {search.cut_short_}")
+        flags = "raise --time-limit, or lower --search-rows"
+        screen.note(f"the time limit has cut the search short ({flags}): {search.cut_short_}")
     return search
 
 

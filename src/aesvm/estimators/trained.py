@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.bases.ladder import Reached, train_in_time
 from aesvm.bases.span_training import SpanTraining, train_in_span
-from aesvm.certificate.certificate import Certificate, certificate_of
+from aesvm.certificate.certificate import NOT_LOOKED, Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import (
@@ -241,6 +241,8 @@ def set_trained(
         say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
         known = "certificate_ says how close the model is."
+        if certificate.estimated_gap is None and certificate.missing.get("gap") == NOT_LOOKED:
+            known = f"How close the model is was not computed ({NOT_LOOKED})."
         warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
         return
     easier = "lower C" if hasattr(estimator, "C") else "raise nu"
