@@ -259,9 +259,9 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> tuple[Any, Any, NDArray[np.float64]]:
-        """Compute the set, and return what another estimator is trained with.
+        """Compute the set, and return rows, classes and weights to train another estimator with.
 
-        It has the parameters of ``fit``.
+        The parameters are those of ``fit``.
 
         Returns
         -------
@@ -294,14 +294,15 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take in some more rows of a stream, which is never held whole.
+        """Add rows of a stream, which need not fit into memory as a whole.
 
-        The first call, and the first after ``fit``, begins a stream. ``gamma`` must be a number.
+        The first call begins a stream, as does the first call after ``fit``. ``gamma`` must be a
+        number.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The next rows. Without any, what is waiting is reduced.
+            The next rows. None: reduce the rows that are waiting.
         y : array-like of shape (n_samples,), default=None
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -387,7 +388,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         check_is_fitted(self)
         if self._rows_ is None:
             raise ValueError(
-                "select gives the representatives of a stream, and this was fitted to X: "
+                "select returns the representatives of a stream, and this set was fitted to X: "
                 "X[sample_indices_] are its representatives."
             )
         return self._rows_.columns()

@@ -47,7 +47,7 @@ _LABELS = {
     "relative_gap": "relative duality gap",
     "worst_pair_gap": "gap of the worst pair of classes",
     "estimated_gap": "relative duality gap, estimated",
-    "estimated_gap_error": "two standard errors of that",
+    "estimated_gap_error": "two standard errors of the estimate",
     "violators": "rows that violate optimality",
     "changed": "predictions changed by last round",
     "norm": "norm of w",
@@ -55,7 +55,7 @@ _LABELS = {
     "max_residual": "largest residual",
     "mean_residual": "mean residual",
     "reduced_objective": "objective on representatives",
-    "theorem_2_bound": "objective above that, at most",
+    "theorem_2_bound": "excess on all rows, at most",
     "paper_bound": "the paper's bound (Corollary 3)",
 }
 
@@ -89,6 +89,8 @@ def text_of(certificate: Certificate) -> Text:
         remarks.append(f"kernel {certificate.kernel}")
     if caveat := caveat_of(certificate):
         remarks.append(f"may be far from the exact SVM: {caveat}")
+    elif _is_loosely_solved(certificate):
+        remarks.append(f'solved to tol or gap_tol; refine="exact" aims at a gap of {EXACT_GAP:g}')
     numbers = [
         (label, f"{getattr(certificate, name):.6g}")
         for name, label in _labels(certificate).items()
@@ -148,7 +150,7 @@ def _verdict_of(certificate: Certificate) -> str:
     if certificate.gap is not None and certificate.objective is not None:
         return _of_gap(certificate)
     if certificate.exact:
-        return "trained on every row; how exactly it was solved was not computed"
+        return "trained on every row; its duality gap was not computed"
     estimate, error = certificate.estimated_gap, certificate.estimated_gap_error
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)
@@ -337,12 +339,21 @@ def _changed(share: float) -> str:
     return f"; the last round changed {share:.2%} of the predictions"
 
 
+def _is_loosely_solved(certificate: Certificate) -> bool:
+    """Whether all rows were solved for, to the end, and the gap is above what is called exact."""
+    done = certificate.exact and not certificate.negligible and not certificate.remedy
+    return done and (certificate.relative_gap or 0.0) > EXACT_GAP
+
+
 def _how(certificate: Certificate) -> str:
     """How the model was trained."""
     n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
+    every = certificate.n_solved == certificate.n_rows
+    solved = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+    if certificate.exact and not every:  # of a stream: n_rows counts equal and weightless ones too
+        return f"all {certificate.n_solved:,} distinct rows of non-zero weight, of {n_rows}"
     if certificate.exact:
-        every = certificate.n_solved == certificate.n_rows
-        return f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+        return solved
     n_rounds = certificate.rounds
     how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
     if n_rounds == 0:
@@ -351,7 +362,7 @@ def _how(certificate: Certificate) -> str:
         how = f"in the span of {certificate.n_vectors:,} vectors"
         if certificate.max_residual > 0:
             how += ", representatives alone"
-    return f"{how}: {certificate.n_solved:,} of {n_rows} solved for"
+    return f"{how}: {solved}"
 
 
 def _labels(certificate: Certificate) -> dict[str, str]:

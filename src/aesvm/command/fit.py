@@ -1,8 +1,9 @@
-"""``aesvm fit``: from a table to a model, with what a careful person would do on the way.
+"""``aesvm fit``: a tested model of a table.
 
-Some rows are held out. On the others columns are prepared by their types, and C and gamma searched
-for by cross-validation, the preparation within its folds; the model of the best is trained on all
-of them, and certified. It is then tested on the rows held out, which nothing before has seen.
+Some rows are held out. The columns of the others are prepared by their types. A cross-validation,
+whose folds include the preparation, chooses C and gamma. With these the model is trained on all
+rows that were not held out, and certified. It is then tested on the rows held out, which no step
+before has seen.
 """
 
 from __future__ import annotations
@@ -330,7 +331,8 @@ def _searched(
     if np.isnan(search.best_score_) and not search.cut_short_:
         raise CommandError(_why_no_score(y, task, options.scoring))
     if search.cut_short_:
-        screen.note(f"the time limit has cut the search short: {search.cut_short_}")
+        flags = "raise --time-limit, or lower --search-rows"
+        screen.note(f"the time limit has cut the search short ({flags}): {search.cut_short_}")
     return search
 
 

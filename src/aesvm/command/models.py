@@ -112,7 +112,7 @@ class Model(NamedTuple):
     def widened(self, n_features: int) -> Model:
         """The same for rows with more features, of which those it does not know were all zero.
 
-        Rows stay sparse then: an index is as large as whoever wrote the file pleased.
+        Rows stay sparse then: an index in a file may be arbitrarily large.
         """
         more = n_features - self.n_features
         if more <= 0 or self.scalings:
@@ -242,10 +242,10 @@ class Agreement:
         self.sums += [float(one.sum()) for one in ((p - t) ** 2, p, t, p**2, t**2, p * t)]
 
     def warn_of_strangers(self, name: str) -> None:
-        """Say where no class of the data, which has that name, is one of the model's."""
+        """Warn if no class of the data file ``name`` is a class of the model."""
         if self.strangers and not self.any_known:
             data, model = _listed(self.strangers), _listed(self.known)
-            warn(f"no class of {name} is one of the model's: {data}; {model}")
+            warn(f"none of the classes in {name} is a class of the model: {data}; {model}")
 
     def found(self) -> dict[str, float | int]:
         """The numbers, by name."""
@@ -320,22 +320,22 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
                 else:
                     lines = (f"{label_text(one)}\n" for one in predicted.tolist())
                     file_out.write("".join(lines).encode())
-    told = agreement.n_rows > 0
+    has_targets = agreement.n_rows > 0
     agreement.warn_of_strangers(file.name)
-    for line in agreement.lines() if told else ():
+    for line in agreement.lines() if has_targets else ():
         (screen.note if output is None else screen.line)(line)
     screen.result(
         {
             "rows": n_rows,
             "output": output,
-            **(agreement.found() if told else {}),
+            **(agreement.found() if has_targets else {}),
             **({"predictions": labels} if collect else {}),
         }
     )
 
 
 def _check_lines(svm: Any, path: str) -> None:
-    """Refuse classes that are not a line each: it could not be told which row has which."""
+    """Refuse classes with line breaks: predictions are one line for each row."""
     for label in map(label_text, getattr(svm, "classes_", np.array([])).tolist()):
         if set(label) & set("\r\n"):
             raise CommandError(

@@ -286,6 +286,8 @@ def valid_weights(
     sample_weight: Any, X: Any, *, all_may_be_zero: bool = False
 ) -> NDArray[np.float64]:
     """The weight of each row; a copy where all may be zero, as in a chunk of a stream."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
     if np.asarray(sample_weight).dtype.kind == "c":
         raise ValueError("sample_weight has complex numbers: weights must be real.")
     weights = check_sample_weight(
@@ -306,7 +308,7 @@ def check_two_classes(
     classes: NDArray, labels: NDArray[np.intp], weights: NDArray[np.float64]
 ) -> None:
     """Refuse rows of fewer than two classes; ``labels`` are classes by number."""
-    present = np.unique(labels[weights > 0])
+    present = np.flatnonzero(np.bincount(labels[weights > 0]))
     if len(present) < 2:
         where = "" if len(classes) < 2 else " among the rows of non-zero sample_weight"
         raise ValueError(

@@ -1,4 +1,4 @@
-"""How a kernel value comes of two rows on a device.
+"""The form of kernel values on a device: a map of products or distances of two rows.
 
 A value is a map of ``scale t + shift``, t the product of two rows or their squared distance. Of the
 exponential, whose base is 2, the norms of both rows, scaled alike, are subtracted before the map.

@@ -1,7 +1,7 @@
 """The kernel matrix of rows that a device computes with.
 
-What is small is asked of the same matrix on the host: the values of a sample, bounds, distances of
-a partition. Sums over many rows are the device's, and so is the solver (``aesvm.gpu.dual``).
+The host computes what is small, from the same rows: the values of a sample, bounds, distances of a
+partition. The device computes sums over many rows, and solves (``aesvm.gpu.dual``).
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ class DeviceRows:
     X: Any  #: the rows on the host
     given: Any = None  #: the same rows on the device, where they were given there
     whole: bool = False  #: whether dense rows must be there, too: those of a given kernel matrix
-    say: Callable[[str], None] | None = None  #: told, once, that rows stay on the host
+    say: Callable[[str], None] | None = None  #: called once if rows stay on the host
     stay: bool = field(default=False, init=False)  #: whether they are on the host alone
 
     def __post_init__(self) -> None:

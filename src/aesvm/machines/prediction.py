@@ -99,7 +99,7 @@ class PairwiseModel:
         time: with many classes there are very many pairs.
         """
         dual = one_vs_one.as_array(self.dual_coef)
-        edges = np.r_[0, np.cumsum(self.n_support)]
+        edges = np.concatenate([[0], np.cumsum(self.n_support)])
 
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return decide(one_vs_one.pair_values(sums, self.intercept))

@@ -54,7 +54,7 @@ def calibrated(
     Parameters
     ----------
     estimator : AESVC
-        It stays as it is.
+        It is not changed.
     cv : int, splitter or iterable, default=None
         As in ``CalibratedClassifierCV``: five stratified folds where None.
     method : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
@@ -89,10 +89,11 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
     estimator : AESVC
     method : str, default="sigmoid"
     cv : int, splitter or iterable, default=None
-    n_jobs : None
-        The folds are fitted one after the other. Each uses the threads of the estimator's
-        ``n_jobs``.
     ensemble : bool, default=False
+
+    Notes
+    -----
+    The folds are fitted one after the other. Each uses the threads of the estimator's ``n_jobs``.
 
     Examples
     --------
@@ -110,10 +111,9 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
         *,
         method: str = "sigmoid",
         cv: Any = None,
-        n_jobs: None = None,
         ensemble: bool = False,
     ) -> None:
-        super().__init__(estimator, method=method, cv=cv, n_jobs=n_jobs, ensemble=ensemble)
+        super().__init__(estimator, method=method, cv=cv, ensemble=ensemble)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the SVM on all rows and on each fold, and fit the calibration.
@@ -136,11 +136,6 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
             raise TypeError(
                 f"estimator={svm!r} must be an AESVC: sklearn.calibration.CalibratedClassifierCV "
                 "takes any classifier. Put calibrated(AESVC()) at the end of a pipeline."
-            )
-        if self.n_jobs is not None:
-            raise ValueError(
-                f"n_jobs={self.n_jobs!r} must be None: the folds follow each other. Set n_jobs of "
-                "the AESVC."
             )
         X, y, sample_weight = from_gpu(svm, X, y, sample_weight)
         X, y = indexable(X, y)
@@ -257,13 +252,13 @@ class _StartsOfFold(Starts):
 
     def __init__(self, whole: Starts) -> None:
         super().__init__()
-        self._solved = dict(whole._solved)
+        self._solutions = dict(whole._solutions)
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
     ) -> Start | None:
         """A start for machine ``number``: the multipliers of all rows, made feasible here."""
-        whole = self._solved.get(number)
+        whole = self._solutions.get(number)
         if whole is None or variables.start is not None or variables.constraints is not None:
             return None
         n_all = 1 + max(int(whole.rows.max()), int(rows.max()))
