@@ -32,6 +32,9 @@ _MOST_TIMES = 10.0
 #: vectors such bounds far exceed the truth.
 _TELLING = 1.0
 
+#: What is said in its place.
+_TOO_WIDE = f"the estimated bound on its objective is over {_TELLING:.0%} above the exact SVM's"
+
 #: A number is lowered by this before it is rounded up: 0.1, which in binary is slightly more than
 #: 0.1, is shown as 0.1 and not as 0.11.
 _HAIR = 1 - Decimal("1e-12")
@@ -152,7 +155,7 @@ def _verdict_of(certificate: Certificate) -> str:
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)
         if _is_too_wide(certificate):
-            return "how close it is to the exact SVM is unknown: the estimated bound is too wide"
+            return f"may be far from the exact SVM: {_TOO_WIDE}"
         return f"objective at most about {_times_or_percent(share)} the exact SVM's (estimated)"
     changed = "" if certificate.changed is None else _changed(certificate.changed)
     return f"how close it is to the exact SVM was not computed{changed}"
@@ -185,19 +188,11 @@ def caveat_of(certificate: Certificate) -> str:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
         share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
-        if _is_too_wide(certificate) and certificate.remedy:
-            return (
-                "the estimated bound on its objective is too wide to be of use: the fit was cut "
-                f"short; to go further, {certificate.remedy}"
-            )
-        if _is_too_wide(certificate):
-            return (
-                "the estimated bound on its objective is too wide to be of use; more vectors (now "
-                f'{certificate.n_vectors:,}), or refine="exact" without max_vectors, narrow it'
-            )
         known = (
             f"by an estimate its objective is at most {_times_or_percent(share)} the exact SVM's"
         )
+        if _is_too_wide(certificate):
+            known = _TOO_WIDE
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
@@ -205,7 +200,10 @@ def caveat_of(certificate: Certificate) -> str:
     if certificate.remedy:
         return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
     if certificate.n_vectors is not None:
-        return f"{known}; more vectors (now {certificate.n_vectors:,}) come closer"
+        return (
+            f'{known}; more vectors (now {certificate.n_vectors:,}), or refine="exact" without '
+            "max_vectors, come closer"
+        )
     return (
         f"{known}; refine={certificate.rounds + 1} or more, a smaller hull_tol or, with rows in "
         'memory, refine="exact" come closer'

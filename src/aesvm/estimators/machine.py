@@ -56,7 +56,6 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
     "shrinking": ["boolean"],
-    "device": "no_validation",  # check_name says which there are
     **STREAM_CONSTRAINTS,
 }
 

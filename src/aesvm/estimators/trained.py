@@ -388,12 +388,17 @@ def _valid_input(
     return data, y, valid_weights(sample_weight, data)
 
 
+def name_of_rows(spec: KernelSpec) -> tuple:
+    """The name of a fit's rows, wherever they are, in work that fits share."""
+    return "rows", spec.device, spec.kernel == "precomputed"
+
+
 def _kernel(
     estimator: Any, spec: KernelSpec, X: Any, learner: Learner, given: Any, shared: SharedWork
 ) -> TrainingKernel:
     """The kernel matrix of a fit; ``given``: its rows, as they were given."""
     rows = shared.of_rows(
-        ("rows", spec.device),
-        lambda: processor(spec.device).rows(X, given, partial(say, estimator)),
+        name_of_rows(spec),
+        lambda: processor(spec.device).rows(spec, X, given, partial(say, estimator)),
     )
     return TrainingKernel(spec, X, estimator.tol, learner.joint_targets, rows)

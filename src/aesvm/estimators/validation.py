@@ -32,11 +32,12 @@ from aesvm.runtime.scikit_learn import check_sample_weight
 from aesvm.runtime.warn import ParameterError
 
 #: Constraints of the parameters of an estimator with a kernel.
-KERNEL_CONSTRAINTS: dict[str, list] = {
+KERNEL_CONSTRAINTS: dict[str, Any] = {
     "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
     "degree": [Interval(Integral, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
+    "device": "no_validation",  # check_name says which there are
     "n_jobs": [
         Interval(Integral, None, -1, closed="right"),
         Interval(Integral, 1, None, closed="left"),
@@ -46,7 +47,7 @@ KERNEL_CONSTRAINTS: dict[str, list] = {
 }
 
 #: Constraints of an estimator that reduces rows.
-REDUCTION_CONSTRAINTS: dict[str, list] = {
+REDUCTION_CONSTRAINTS: dict[str, Any] = {
     **KERNEL_CONSTRAINTS,
     "hull_tol": [Interval(Real, 0.0, None, closed="left")],
     "subset_size": [Interval(Integral, 1, None, closed="left")],
@@ -113,8 +114,6 @@ def _from_gpu(estimator: Any, values: Any, name: str) -> Any:
         is_foreign = hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray)
         dispatches = get_config().get("array_api_dispatch", False)
         return np.asarray(values) if is_foreign and dispatches else values
-    if not hasattr(estimator, "device"):
-        raise ValueError(f"{name} is on a GPU: pass {name} as an array of NumPy's.")
     return processor(estimator.device).to_host(values, name)
 
 

@@ -177,7 +177,7 @@ def expand(
 def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
     """The support vectors as columns of the kernel matrix, and rows of the same kind."""
     if model.spec.kernel == "precomputed":
-        kernel = TrainingKernel(model.spec, X).matrix(np.float64, _ACCURACY)
+        kernel = TrainingKernel(model.spec, X[:0]).matrix(np.float64, _ACCURACY)  # of no rows
         return kernel.columns(model.support.astype(np.intp)), X
     vectors = model.vectors
     if sp.issparse(X) and not sp.issparse(vectors):
