@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.ladder import Reached, train_in_time
 from aesvm.bases.span_training import SpanTraining, train_in_span
 from aesvm.certificate.certificate import NOT_LOOKED, Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
@@ -42,6 +41,7 @@ from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.fit_memory import check_memory, expected_memory
+from aesvm.machines.ladder import Reached, train_in_time
 from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
