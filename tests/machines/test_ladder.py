@@ -237,8 +237,9 @@ def test_a_short_limit_gives_the_svm_of_a_sample_and_says_so():
         model = AESVC(gamma=2.0, time_limit=0).fit(X, y)
     assert model.score(X, y) > 0.85
     assert model.certificate_.n_solved < 600
-    assert model.certificate_.exact_after > 0
-    assert "; the exact SVM takes " in model.certificate_.verdict()
+    # a first sample, which may have compiled code, does not tell how long the exact SVM takes
+    assert model.certificate_.exact_after is None
+    assert "exact SVM takes" not in model.certificate_.verdict()
 
 
 @pytest.mark.usefixtures("small")

@@ -179,7 +179,7 @@ def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 256)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)  # all are solved in rounds
     X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"the model is that of a sample of \d+ rows"):
+    with pytest.warns(ConvergenceWarning, match=r"the model is the SVM of a sample of \d+ rows"):
         model = AESVC(gamma=0.1, refine="exact").set_callbacks(limit(6)).fit(X, y)
     whole = AESVC(gamma=0.1, refine="exact").fit(X, y)
     assert model.decision_function(X).shape == (3000, 4)

@@ -360,6 +360,8 @@ def _how(certificate: Certificate) -> str:
         how = "representatives alone"
     if certificate.n_vectors is not None:
         how = f"in the span of {certificate.n_vectors:,} vectors"
+        if certificate.stopped_after is not None:
+            how = f"in time, with {certificate.n_vectors:,} support vectors"
         if certificate.max_residual > 0:
             how += ", representatives alone"
     return f"{how}: {solved}"

@@ -234,7 +234,7 @@ class _Climb:
         held = trained.multipliers._replace(coefs=trained.multipliers.coefs / times)
         self.of_sample = trained._replace(history=(), multipliers=held)
         after = self._left()
-        made = self._seen(f"that of a sample of {n_rows:,} rows", others, chosen.rows)
+        made = self._seen(f"the SVM of a sample of {n_rows:,} rows", others, chosen.rows)
         self.judge_seconds = after - self._left()
         # one look at all rows by this machine takes about so long
         self.look_seconds = self.judge_seconds * n_all / max(len(others), 1)
@@ -294,9 +294,8 @@ class _Climb:
         if self.best is self.last_sample and self.look_seconds <= self._left():
             self.best = self._seen(self.best.name, self.prepared.rows)
         best, seconds = self.best, self._seconds_of_exact()
-        self.progress.end_by_plan(
-            f"the exact SVM takes {duration(seconds)}, and the model is {best.name}"
-        )
+        takes = "" if seconds is None else f"the exact SVM takes {duration(seconds)}, and "
+        self.progress.end_by_plan(f"{takes}the model is {best.name}")
         trained = self._bounded(best.trained)._replace(history=self.steps)
         n_vectors = None
         if not trained.records["exact"].all():
@@ -304,8 +303,13 @@ class _Climb:
         elapsed = time.perf_counter() - self.progress.started
         return trained, Reached(best.n_solved, n_vectors, elapsed, seconds)
 
-    def _seconds_of_exact(self) -> float:
-        """What the exact SVM is expected to take: longer than it was tried for, if it was cut."""
+    def _seconds_of_exact(self) -> float | None:
+        """What the exact SVM is expected to take: longer than it was tried for, if it was cut.
+
+        The first sample does not tell: it takes what a fit takes once, such as compiling.
+        """
+        if self.sampled.n_rows <= plans.TABLE.first_samples[0] and not self.cut_after:
+            return None
         return max(self.plan.seconds_of_exact(self.sampled), _LONGER * self.cut_after)
 
     def _bounded(self, trained: TrainedMachines) -> TrainedMachines:
