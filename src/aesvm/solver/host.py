@@ -63,6 +63,8 @@ _LARGER, _TOO_SMALL = 2, 0.5
 
 #: How many iterations of rest a pool counts for: it takes some thirty, and is one look at others.
 _POOL_RESTS = 2
+_ROOM = 2
+_MOSTP=0.5
 
 #: Newton steps after pair updates that were slow.
 _NEWTON_STEPS = 3
@@ -258,7 +260,7 @@ class HostDual:
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
         here, kept = np.zeros(len(points), dtype=bool), None
-        if self.columns.worth_keeping or self.pool_aim:
+        if self.columns.worth_keeping or self.pool_aim or self._moves_again():
             slots = self.cache.find(points)
             here = slots >= 0
             free = self.cache.admit(points[~here])
@@ -266,6 +268,10 @@ class HostDual:
         missing = points[~here]
         lines = self.columns.own_lines(missing, self.problem.rows[self.points[missing]])
         self.problem.add_lines(self.columns, lines, changes[~here], self.scores, kept)
+
+    def _moves_again(self) -> bool:
+        n_free = np.count_nonzero(self.moves == RISE + FALL)
+        return n_free > WORKING_SET and n_free * len(self.columns) <= _ROOM * self.cache.values.size
 
     def _shrink(self) -> None:
         """Leave out variables that rest at a bound, once they are many."""
@@ -306,7 +312,7 @@ class HostDual:
         """Go on with a pool of variables alone, where free ones outnumber the working set."""
         free = self.moves == RISE + FALL
         n_free = int(np.count_nonzero(free))
-        least, most = _POOL * n_free, len(free) // 2
+        least, most = _POOL * n_free, int(_MOSTP*len(free))
         size = min(max(least, min(self.pool_multiple * n_free, self.most_pooled)), most)
         is_worth_it = n_free > WORKING_SET and least <= most
         if self.columns.worth_keeping or self.gram is not None or not is_worth_it:
