@@ -1,7 +1,8 @@
 """The dual's loop on the processor.
 
 Kernel rows of variables that moved are used as soon as they are computed. They are kept as long as
-the cache has room, where computing them anew is no faster. Where few variables are left in play, or
+the cache has room, where computing them anew is no faster, or where free variables outnumber the
+working set and the cache has room for half of their rows. Where few variables are left in play, or
 were few from the start, all their kernel values are held, and the working set is all of them.
 
 Where free variables outnumber the working set, the same ones move in many iterations, and to bring
@@ -61,10 +62,13 @@ _POOL, _POOL_INNER = 2, 0.2
 #: half as much was gained.)
 _LARGER, _TOO_SMALL = 2, 0.5
 
-#: How many iterations of rest a pool counts for: it takes some thirty, and is one look at others.
-_POOL_RESTS = 2
-_ROOM = 2
-_MOSTP=0.5
+#: A pool takes some thirty iterations: variables at rest after it have rested long enough, and a
+#: smaller fraction of them is worth the copying.
+_POOL_SHRINK = 0.5 * SHRINK
+
+#: Rows of free variables are kept where these are at most this multiple of what the cache has room
+#: for.
+_KEPT_ROWS = 2
 
 #: Newton steps after pair updates that were slow.
 _NEWTON_STEPS = 3
@@ -89,7 +93,7 @@ class HostDual:
         self.left_out: list[tuple[NDArray[np.intp], NDArray[np.float64]]] = []
         self.pool_aim = 0.0  # the violation that a pool is solved to; 0 where there is none
         self.pool_multiple = _POOL
-        self.n_rests = 1  # iterations of rest that the next look at all variables counts for
+        self.after_pool = False  # whether all variables are looked at for the first time since one
         n = len(problem.coefs)
         self.workspace = np.empty(n + 1), np.empty(n + 1, dtype=np.intp)  # of ``choose``
         self._enter(np.arange(n))
@@ -260,7 +264,7 @@ class HostDual:
 
     def _update(self, points: NDArray[np.intp], changes: NDArray[np.float64]) -> None:
         here, kept = np.zeros(len(points), dtype=bool), None
-        if self.columns.worth_keeping or self.pool_aim or self._moves_again():
+        if self._keeps_rows():
             slots = self.cache.find(points)
             here = slots >= 0
             free = self.cache.admit(points[~here])
@@ -269,19 +273,23 @@ class HostDual:
         lines = self.columns.own_lines(missing, self.problem.rows[self.points[missing]])
         self.problem.add_lines(self.columns, lines, changes[~here], self.scores, kept)
 
-    def _moves_again(self) -> bool:
+    def _keeps_rows(self) -> bool:
+        """Whether kernel rows are kept: computing them takes long, or they are used often."""
+        if self.columns.worth_keeping or self.pool_aim:
+            return True
         n_free = np.count_nonzero(self.moves == RISE + FALL)
-        return n_free > WORKING_SET and n_free * len(self.columns) <= _ROOM * self.cache.values.size
+        most = _KEPT_ROWS * self.cache.values.size
+        return bool(n_free > WORKING_SET and n_free * len(self.columns) <= most)
 
     def _shrink(self) -> None:
         """Leave out variables that rest at a bound, once they are many."""
         for part, lowest, highest in self.edges:
-            for _ in range(self.n_rests):
-                count_rest(self.slopes[part], self.moves[part], lowest, highest, self.rest[part])
-        self.n_rests = 1
-        stay = self.rest < REST
+            count_rest(self.slopes[part], self.moves[part], lowest, highest, self.rest[part])
+        long_enough, worth_it = (1, _POOL_SHRINK) if self.after_pool else (REST, SHRINK)
+        self.after_pool = False
+        stay = self.rest < long_enough
         n_stay = np.count_nonzero(stay)
-        if n_stay > (1.0 - SHRINK) * len(stay):
+        if n_stay > (1.0 - worth_it) * len(stay):
             return
         before, slopes, rest = self.points, self.slopes, self.rest
         self._keep(stay)
@@ -312,7 +320,7 @@ class HostDual:
         """Go on with a pool of variables alone, where free ones outnumber the working set."""
         free = self.moves == RISE + FALL
         n_free = int(np.count_nonzero(free))
-        least, most = _POOL * n_free, int(_MOSTP*len(free))
+        least, most = _POOL * n_free, len(free) // 2
         size = min(max(least, min(self.pool_multiple * n_free, self.most_pooled)), most)
         is_worth_it = n_free > WORKING_SET and least <= most
         if self.columns.worth_keeping or self.gram is not None or not is_worth_it:
@@ -338,7 +346,7 @@ class HostDual:
         self._catch_up(*self.left_out.pop(), self.problem.by_point())
         variables, rest, violation = self.before_pool
         self._enter(variables)
-        self.rest, self.n_rests = rest, _POOL_RESTS
+        self.rest, self.after_pool = rest, True
         self._hold()
         self.measure()
         if self._violation() > _TOO_SMALL * violation and self.pool_multiple < len(variables):
