@@ -28,7 +28,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "shapley": ("shapley", "shapley_rivals"),
     "accel": ("accel",),
     "time_limit": ("time_limit",),
-    "predictions": ("predictions",),
+    "front": ("front",),
 }
 
 

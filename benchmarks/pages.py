@@ -38,7 +38,7 @@ ANYTHING = "..."
 #: Numbers are the same within this share. Where a solve ends is a matter of rounding, so that gaps,
 #: and counts of rows at the margin, may differ by this factor; their lines have one of these words.
 SHARE, FACTOR = 0.1, 30.0
-_LOOSE = ("gap", "exact to", "above the exact", "violate", "changed")
+_LOOSE = ("gap", "exact to", "above the exact", "violate", "changed", "change by")
 
 
 class Block(NamedTuple):
@@ -140,10 +140,10 @@ def _same_line(shown: str, printed: str) -> bool:
 def _near(shown: str, printed: str, loose: bool) -> bool:
     """Whether two numbers are close, or differ by one in the last decimal that is shown."""
     a, b = (float(number.replace(",", "")) for number in (shown, printed))
-    if loose and a > 0 and b > 0:
-        return 1 / FACTOR <= a / b <= FACTOR
     decimals = re.search(r"\.(\d+)$", shown)
     last = 1.001 * 10.0 ** -len(decimals[1]) if decimals else 0.0
+    if loose and max(a, last) > 0 and max(b, last) > 0:
+        return 1 / FACTOR <= max(a, last) / max(b, last) <= FACTOR
     return abs(a - b) <= max(SHARE * max(abs(a), abs(b)), last)
 
 

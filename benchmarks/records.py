@@ -1,7 +1,6 @@
 """Runs that were recorded: what the charts and the tables of docs/benchmarks.md are made from.
 
-``recorded/front.json`` has the seconds of fits (``python -m benchmarks refinement``) and of
-predictions (``python -m benchmarks predictions``); ``recorded/gpu.json`` has those of
+``python -m benchmarks front`` writes ``recorded/front.json``. ``recorded/gpu.json`` holds runs of
 ``python -m benchmarks.gpu`` and of the rivals' programs on a GPU. ``make docs-figures`` makes the
 charts and the tables.
 """

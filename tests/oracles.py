@@ -27,7 +27,8 @@ def hull_distances(K, rows, members):
     """Squared distance in kernel space of every row to the convex hull of the members.
 
     Non-negative least squares problems on a square root of K, with a heavily weighted
-    equation for the sum of the coefficients; scaled to sum to one, these are feasible.
+    equation for the sum of the coefficients; scaled to sum to one, these are feasible. Members
+    are in the hull. (SciPy 1.15.0 finds some of them a little outside.)
     """
     if len(rows) == 0:
         return np.empty(0)
@@ -41,7 +42,7 @@ def hull_distances(K, rows, members):
         coefs, _ = nnls(A, np.append(root[:, i], heavy))
         coefs /= coefs.sum()
         distances.append(((root[:, i] - root[:, members] @ coefs) ** 2).sum())
-    return np.array(distances)
+    return np.where(np.isin(rows, members), 0.0, distances)
 
 
 def hull_distance_slsqp(K, i, members):

@@ -22,7 +22,7 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from aesvm import AESVC, RepresentativeSet
-from aesvm.runtime.jit import told_of_compiling
+from aesvm.runtime.jit import compiling_reported_to
 from benchmarks import rivals
 from benchmarks.datasets import by_paper, folds, load
 from experiments.paper.comparison import EPSILONS
@@ -201,7 +201,7 @@ def _seconds_to_fit(conditions: Conditions, model: Any, *data: Any, **others: An
     """Of a fit that compiles nothing: where a first one has to, it is made again."""
     compiled: list[str] = []
     for _ in range(2):
-        with told_of_compiling(compiled.append):
+        with compiling_reported_to(compiled.append):
             started = conditions.clock()
             model.fit(*data, **others)
             seconds = conditions.clock() - started

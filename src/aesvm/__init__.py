@@ -25,10 +25,9 @@ if TYPE_CHECKING:
         AEHalvingGridSearchCV,
         AERandomizedSearchCV,
     )
-    from aesvm.nu_svc import AENuSVC
     from aesvm.one_class import AEOneClassSVM
     from aesvm.representative_set import RepresentativeSet
-    from aesvm.svc import AESVC
+    from aesvm.svc import AESVC, AENuSVC
     from aesvm.svr import AESVR, AENuSVR
     from aesvm.tabular import tabular_pipeline
 
@@ -61,7 +60,7 @@ _MODULES = {
     "AESVR": "aesvm.svr",
     "AEGridSearchCV": "aesvm.model_selection.search",
     "AEHalvingGridSearchCV": "aesvm.model_selection.search",
-    "AENuSVC": "aesvm.nu_svc",
+    "AENuSVC": "aesvm.svc",
     "AENuSVR": "aesvm.svr",
     "AEOneClassSVM": "aesvm.one_class",
     "AERandomizedSearchCV": "aesvm.model_selection.search",

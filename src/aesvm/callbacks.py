@@ -29,12 +29,12 @@ class TimeLimit:
     - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
       ``n_seen_`` and the certificate count these, and ``certify_stream`` needs the same rows. If
       they have one class, a classifier raises an error;
-    - ``partial_fit`` takes in all rows that it is given. A set of a stream is reduced to the end,
-      for it must fit in its budget: a buffer of 50,000 rows or less;
+    - ``partial_fit`` takes in all rows it is given. It also finishes reducing them (at most 50,000
+      rows at a time), since the set must fit in its budget;
     - ``certify`` and ``certify_stream`` are not limited.
 
-    A ``ConvergenceWarning`` says what was cut short and what to change; ``certificate_`` says how
-    near the model is to the exact SVM, and keeps both in its ``plan`` and ``remedy``.
+    A ``ConvergenceWarning`` says what was cut short and what to change. ``certificate_`` says how
+    close the model is to the exact SVM, and repeats both in its ``plan`` and ``remedy``.
 
     Parameters
     ----------

@@ -44,6 +44,7 @@ from aesvm.estimators.validation import (
 )
 from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.kernels import check_symmetric, resolve_gamma
+from aesvm.machines.processor import processor
 from aesvm.machines.represent import Represented, represent
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.stream import Stream
@@ -92,6 +93,9 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
     on_overflow : {"raise", "loosen"}, default="raise"
         In streams, what to do if the set exceeds the budget: raise an error, or loosen the
         tolerance and in the end hold a random sample. A warning and ``max_residual_`` say so.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        What computes: the processor, or an NVIDIA GPU by number (``pip install "aesvm[gpu]"``).
+        See docs/gpu.md.
     n_jobs : int, default=None
         Number of threads. None is one, -1 all processors. The result does not depend on it.
     verbose : int, default=0
@@ -123,6 +127,8 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         The value of gamma that was used.
     n_seen_ : int
         Number of rows so far. Only with ``partial_fit``.
+    device_ : str
+        The device that computed the set: "cpu", or "cuda:0".
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -175,6 +181,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         keep_combinations: bool = False,
         memory_budget: int | str | None = None,
         on_overflow: str = "raise",
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -189,6 +196,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         self.keep_combinations = keep_combinations
         self.memory_budget = memory_budget
         self.on_overflow = on_overflow
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -218,6 +226,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         self : RepresentativeSet
         """
         forget(self)
+        given = X
         X, y, sample_weight = from_gpu(self, X, y, sample_weight)
         data = validated_rows(self, X, reset=True)
         settings = reduction_settings(self)
@@ -227,8 +236,10 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         weights = valid_weights(sample_weight, data)
         with fitting(self, data, y, n_tasks=2) as (run, progress):
             gamma = resolve_gamma(self.gamma, data, self.kernel)
+            spec = kernel_spec(self, gamma)
+            there = processor(spec.device).rows(spec, data, given, partial(say, self))
             represented = represent(
-                TrainingKernel(kernel_spec(self, gamma), data),
+                TrainingKernel(spec, data, rows=there),
                 labels,
                 weights,
                 settings,
@@ -248,9 +259,9 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> tuple[Any, Any, NDArray[np.float64]]:
-        """Compute the set, and return what another estimator is trained with.
+        """Compute the set, and return rows, classes and weights to train another estimator with.
 
-        It has the parameters of ``fit``.
+        The parameters are those of ``fit``.
 
         Returns
         -------
@@ -260,20 +271,21 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         weights : ndarray of shape (n_representatives,)
             To be passed as ``sample_weight``.
         """
-        rows: Any = X
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        rows, classes, _ = from_gpu(self, X, y)
         if sp.issparse(rows):
             rows = rows.tocsr()
         elif isinstance(rows, list | tuple):
             rows = np.asarray(rows)
-        self.fit(rows, y, sample_weight=sample_weight, groups=groups)
         selected = _safe_indexing(rows, self.sample_indices_)
         if self.kernel == "precomputed":
             selected = _safe_indexing(selected, self.sample_indices_, axis=1)
-        return (
-            selected,
-            None if y is None else _safe_indexing(y, self.sample_indices_),
-            self.weights_,
-        )
+        device = processor(self.device)
+        selected = device.like_input(selected, X)
+        if y is None:
+            return selected, None, self.weights_
+        classes = _safe_indexing(classes, self.sample_indices_)
+        return selected, device.like_input(classes, y), self.weights_
 
     @available_for_streams
     def partial_fit(
@@ -282,14 +294,15 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take in some more rows of a stream, which is never held whole.
+        """Add rows of a stream, which need not fit into memory as a whole.
 
-        The first call, and the first after ``fit``, begins a stream. ``gamma`` must be a number.
+        The first call begins a stream, as does the first call after ``fit``. ``gamma`` must be a
+        number.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The next rows. Without any, what is waiting is reduced.
+            The next rows. None: reduce the rows that are waiting.
         y : array-like of shape (n_samples,), default=None
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -375,7 +388,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         check_is_fitted(self)
         if self._rows_ is None:
             raise ValueError(
-                "select gives the representatives of a stream, and this was fitted to X: "
+                "select returns the representatives of a stream, and this set was fitted to X: "
                 "X[sample_indices_] are its representatives."
             )
         return self._rows_.columns()
@@ -445,6 +458,7 @@ def set_represented(chosen: Any, represented: Represented, gamma: float) -> None
     chosen.n_subsets_ = derived.n_subsets
     chosen.reduced_ = derived.reduced
     chosen.gamma_ = gamma
+    chosen.device_ = processor(chosen.device).name
     chosen._stream_ = chosen._rows_ = None
 
 
@@ -455,6 +469,7 @@ def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None
     chosen.max_residual_ = rows.reach**2
     chosen.n_seen_ = n_seen
     chosen.gamma_ = gamma
+    chosen.device_ = processor(chosen.device).name
     chosen._stream_ = None
     chosen._rows_ = rows
 
@@ -473,6 +488,7 @@ _SHARED = (
     "subset_size",
     "partition_size",
     "partition",
+    "device",
     "n_jobs",
     "verbose",
 )

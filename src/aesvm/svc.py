@@ -1,22 +1,23 @@
-"""AESVC: support vector classification."""
+"""AESVC and AENuSVC: support vector classification."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from aesvm.estimators.learning import Classes
+from aesvm.estimators.learning import Classes, InfeasibleError
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
-from aesvm.estimators.parameters import by_name
+from aesvm.estimators.parameters import ClassifierParameters, by_name, with_parameters_of
 from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.estimators.streams import available_for_streams, classes_of_stream
 from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.runtime.scikit_learn import CallbackSupportMixin
 
 #: Of an estimator of classes.
@@ -286,21 +287,21 @@ class AESVC(
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take in some more rows of a stream, which is never held whole.
+        """Add rows of a stream, which need not fit into memory as a whole.
 
-        The first call, and the first after ``fit``, begins a stream. Its rows are represented
-        within ``hull_tol``, and ``memory_budget``; the model is that of ``refine=0``, trained again
-        whenever the stream has grown by a quarter, and by a call without rows. ``gamma`` must be a
-        number.
+        The first call begins a stream, as does the first call after ``fit``. Representatives stand
+        for its rows, within ``hull_tol`` and ``memory_budget``. The model is that of ``refine=0``.
+        It is trained again whenever the stream has grown by a quarter, and by a call without rows.
+        ``gamma`` must be a number.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The next rows. Without any, what is waiting is taken in, and the model trained.
+            The next rows. None: train the model on all rows so far.
         y : array-like of shape (n_samples,), default=None
             Their classes.
         classes : array-like of shape (n_classes,), default=None
-            All classes there will be; needed in the first call, unless ``fit`` has shown them.
+            All classes of the stream. The first call needs them, unless ``fit`` was called before.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C by row; rows of weight zero are left out.
 
@@ -323,3 +324,61 @@ class AESVC(
         """
         announced = classes_of_stream(self, getattr(self, "_stream_", None), classes)
         return self._take_in(X, y, sample_weight, announced)
+
+
+def _check_feasible(estimator: Any, one: float, other: float) -> None:
+    """Refuse a nu that two classes of such summed weights do not allow."""
+    most = 2.0 * min(one, other) / (one + other)
+    if estimator.nu > most * (1.0 + 1e-12):
+        raise InfeasibleError(
+            f"specified nu is infeasible: nu={estimator.nu:g} is more than {most:.6g}, twice the "
+            "share of the lighter of two classes. Lower nu, or raise that class's weight."
+        )
+
+
+class AENuSVC(
+    CallbackSupportMixin, KernelMachine, PairwiseClassifier, ClassifierMixin, BaseEstimator
+):
+    """Nu-support vector classification for data too large for :class:`sklearn.svm.NuSVC`.
+
+    The interface is NuSVC's. All else is as in :class:`aesvm.AESVC`.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        An upper bound on the fraction of rows inside the margin, and a lower bound on the fraction
+        of support vectors.
+    **parameters
+        The parameters of :class:`aesvm.AESVC`, without ``C``.
+
+    Attributes
+    ----------
+    support_, dual_coef_, intercept_, ...
+        As in :class:`aesvm.AESVC`.
+
+    See Also
+    --------
+    AESVC : The same with C in place of nu.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from aesvm import AENuSVC
+    >>> X, y = make_moons(2000, noise=0.1, random_state=0)
+    >>> model = AENuSVC(nu=0.1, gamma=1.0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.98)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict] = {
+        **MACHINE_CONSTRAINTS,
+        **CLASS_CONSTRAINTS,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+    _learns = Classes(lambda estimator: NuHinge(float(estimator.nu)), _check_feasible)
+
+    @with_parameters_of(AESVC, without=("C",))
+    def __init__(self, *, nu: float = 0.5, **parameters: Unpack[ClassifierParameters]) -> None:
+        self.nu = nu
+
+    partial_fit = AESVC.__dict__["partial_fit"]

@@ -161,7 +161,7 @@ def _check(table: Any, target: str) -> None:
     named = [name for name in table.columns if isinstance(name, str)]
     if len(set(named)) < table.shape[1]:
         odd = [name for name in table.columns if not isinstance(name, str) or named.count(name) > 1]
-        raise ValueError(f"table: the columns {odd[:20]} need names that are text, each another.")
+        raise ValueError(f"table: the columns {odd[:20]} need unique names that are strings.")
     if target not in named:
         known = ", ".join(named[:20])
         raise ValueError(f"target={target!r}: a column of the table is needed, one of {known}.")
@@ -256,7 +256,7 @@ def task_of(y: Any, task: str = "auto") -> str:
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task={task!r}: auto, classification or regression is needed.")
     if task == "regression" and y.dtype.kind not in "biuf":
-        raise ValueError(f"task='regression': the target is {y[0]!s:.40}, and no number.")
+        raise ValueError(f"task='regression': the target is {y[0]!s:.40}, which is not a number.")
     if task != "auto":
         return task
     if y.dtype.kind not in "iuf":

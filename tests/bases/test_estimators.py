@@ -58,7 +58,7 @@ def test_bad_values_are_named_and_leave_the_model_as_it_was(name, case):
 
 def test_costs_beyond_what_squares_allow_are_refused():
     X, y, _ = rows(100)
-    with pytest.raises(ValueError, match=r"come to 1e\+202 .*max_vectors=5"):
+    with pytest.raises(ValueError, match=r"add up to 1e\+202, .*max_vectors=5"):
         AESVC(C=1e200, max_vectors=5).fit(X, y)
 
 

@@ -169,7 +169,7 @@ class TestData:
         numbers = np.where(y == "sick", 1, -1)
         path.write_text(files.csv_text(X, numbers))
         ended = done(capsys, "predict", path, "m.aesvm", "out", "--target", "kind")
-        assert "no class of" in ended.err
+        assert "none of the classes in" in ended.err
         assert "-1, 1; sick, well" in ended.err
 
 

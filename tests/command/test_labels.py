@@ -133,9 +133,9 @@ def test_outliers_under_other_names_are_warned_of(make, rows, tmp_path, capsys):
     read = ["rows.csv", "--target", "kind"]
     done(capsys, "train", "-q", "-s", 2, *read, "m.aesvm")
     ended = done(capsys, "predict", "-q", "rows.csv", "m.aesvm", "out")
-    assert "no class of rows.csv is one of the model's" in ended.err
+    assert "none of the classes in rows.csv is a class of the model" in ended.err
     ended = done(capsys, "train", "-q", "-s", 2, "-v", 3, *read)
-    assert "no class of rows.csv is one of the model's" in ended.err
+    assert "none of the classes in rows.csv is a class of the model" in ended.err
 
 
 def test_folds_need_targets_to_compare_with(rows, tmp_path, capsys):

@@ -63,9 +63,9 @@ def test_convert_alone_writes_onnx_and_that_is_said(command, rows, capsys):
 def test_options_of_columns_are_of_data(rows, capsys):
     ended = run(capsys, "convert", "rows.aesvm", "x.model", "--target", "kind")
     assert ended.code == 2
-    assert "--target is of data files, and rows.aesvm is a model" in ended.err
+    assert "--target is for data files, and rows.aesvm is a model" in ended.err
     ended = run(capsys, "convert", "rows.aesvm", "x.model", "-W", "weights")
-    assert "-W is of data files, and rows.aesvm is a model" in ended.err
+    assert "-W is for data files, and rows.aesvm is a model" in ended.err
 
 
 def test_models_may_have_any_other_name(rows, capsys):

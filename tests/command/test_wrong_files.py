@@ -37,7 +37,7 @@ def test_a_model_in_place_of_data_is_said_to_be_one(command, model, rows, capsys
 def test_graphs_are_not_converted_back(output, rows, capsys):
     (rows / "m.onnx").write_bytes(b"\x08\x08\x12\x08skl2onnx")
     for command in (["convert", "m.onnx", output], ["train", "m.onnx", "x"], ["info", "m.onnx"]):
-        assert "m.onnx: this is a graph of ONNX" in refused(capsys, *command)
+        assert "m.onnx: this is an ONNX graph" in refused(capsys, *command)
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])

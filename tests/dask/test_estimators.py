@@ -374,7 +374,7 @@ def test_the_objective_of_all_rows_is_certified_where_they_are(client, refine):
     assert certificate == model.certificate_
     assert_nothing_is_left(client)
     for others, message in (
-        (lazy(X[:3000], y[:3000]), "^X has 3,000 rows, and 4,000 when the model was trained"),
+        (lazy(X[:3000], y[:3000]), "^X has 3,000 rows, and had 4,000 when the model was trained"),
         (lazy(X[::-1], y), "^X is not the same as when the model was trained"),
         (lazy(X, 1 - y), "^y is not the same as"),
         (lazy(X, y, np.full(4000, 2.0)), "^sample_weight is not the same as"),
@@ -442,7 +442,11 @@ def wrong(X, y):
             (rows, classes),
             "keep_combinations=True",
         ),
-        "groups": (partial(DaskRepresentativeSet().fit, **groups), (rows, classes), "groups is"),
+        "groups": (
+            partial(DaskRepresentativeSet().fit, **groups),
+            (rows, classes),
+            "groups must be",
+        ),
     }
 
 

@@ -465,7 +465,7 @@ def test_a_fit_that_compiles_is_made_again(monkeypatch):
         told = tell
         yield
 
-    monkeypatch.setattr(solvers, "told_of_compiling", listening)
+    monkeypatch.setattr(solvers, "compiling_reported_to", listening)
     conditions = solvers.Conditions(1, None, lambda: now[0])
     model = Model()
     assert solvers._seconds_to_fit(conditions, model) == 1.0

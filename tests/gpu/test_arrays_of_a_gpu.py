@@ -19,6 +19,7 @@ from aesvm.model_selection import (
     AERandomizedSearchCV,
     svm_grid,
 )
+from aesvm.runtime.scikit_learn import VERSION
 from tests.gpu.stand_in import NumpyDevice
 
 
@@ -133,7 +134,13 @@ def test_changes_of_a_compressed_model_are_measured_on_them(problem):
     [
         (AEGridSearchCV, {}),
         (AERandomizedSearchCV, {"n_iter": 2, "random_state": 0}),
-        (AEHalvingGridSearchCV, {"random_state": 0}),
+        pytest.param(
+            AEHalvingGridSearchCV,
+            {"random_state": 0},
+            marks=pytest.mark.skipif(
+                VERSION < (1, 9), reason="scikit-learn's halving looks into y by NumPy first"
+            ),
+        ),
     ],
 )
 def test_searches_take_them(problem, search, named):
@@ -167,5 +174,5 @@ def test_what_computes_on_the_processor_refuses_them(problem):
             AESVC().fit(X, y).score(rows, classes)
         with pytest.raises(ValueError, match=wanted):
             AEGridSearchCV(AESVC(), {"C": [1.0]}).fit(rows, classes)
-        with pytest.raises(ValueError, match=f"{name} is on a GPU: pass {name} as an array"):
+        with pytest.raises(ValueError, match=wanted):
             RepresentativeSet().fit(rows, classes)

@@ -37,6 +37,7 @@ import aesvm.model_selection
 from aesvm import AESVC, AESVR, TimeLimit
 from aesvm.io.model_file import OURS
 from aesvm.model_selection import AEGridSearchCV, calibrated
+from aesvm.runtime.scikit_learn import VERSION
 from aesvm.tabular import DateParts, LevelNames, TableColumns
 from tests.io.fitted_models import MODELS, SETS, decide, model, other_rows, rows
 
@@ -152,7 +153,7 @@ def _table():
     X, two, _, values, others = rows()
     frames = []
     for one in (X, others):
-        frame = pandas.DataFrame(one, columns=list("abcde"))
+        frame = pandas.DataFrame(one.copy(), columns=list("abcde"))
         frame["town"] = np.where(one[:, 1] > 0.0, "Ulm", np.where(one[:, 2] > 0.0, "Bonn", None))
         frame.loc[::7, "a"] = np.nan
         frames.append(frame)
@@ -192,7 +193,8 @@ PIPELINES: dict[str, Callable] = {
         AESVC(), method="isotonic", cv=KFold(3)
     ).fit(X, two),
     "frozen": lambda X, two, values: CalibratedClassifierCV(
-        FrozenEstimator(AESVC().fit(X, two)), method="temperature"
+        FrozenEstimator(AESVC().fit(X, two)),
+        method="temperature" if VERSION >= (1, 8) else "sigmoid",
     ).fit(X, two),
     "GridSearchCV": lambda X, two, values: GridSearchCV(
         make_pipeline(StandardScaler(), AESVC()),

@@ -267,7 +267,7 @@ def test_auto_makes_rounds_where_few_rows_represent_all(eager, reduced, capsys):
     model = AESVC(gamma=0.1, subset_size=100, verbose=1).fit(X, Y)
     assert model.certificate_.rounds >= 1
     assert sum(reduced) >= 3000
-    assert "auto: rounds, for" in capsys.readouterr().out
+    assert "auto: rounds, since" in capsys.readouterr().out
 
 
 def test_auto_is_exact_after_a_few_subsets_where_most_rows_would_be_kept(

@@ -504,7 +504,7 @@ OTHERS = {
     "two": lambda _, X, y, w: (X, 2 - y, np.roll(w, 1)),
 }
 SAID = {
-    "fewer": r"X has [\d,]+ rows, and [\d,]+ when",
+    "fewer": r"X has [\d,]+ rows, and had [\d,]+ when",
     "other order": "X, y and sample_weight are not the same as when",
     "moved": "X is not the same as when",
     **dict.fromkeys(("other classes", "flipped", "new classes"), "y is not the same as when"),

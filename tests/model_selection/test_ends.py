@@ -24,7 +24,7 @@ from aesvm.model_selection import (
     AEHalvingGridSearchCV,
     AERandomizedSearchCV,
     evaluation,
-    fit_path,
+    paths,
     shared_search,
 )
 from aesvm.model_selection.paths import last_step
@@ -38,7 +38,7 @@ def moons():
 
 
 def test_threads_end_with_an_interrupted_search(moons, monkeypatch):
-    plain, evaluate, fits = fit_path.fit_rows, shared_search._evaluate, []
+    plain, evaluate, fits = paths.fit_rows, shared_search._evaluate, []
     begun, released, ended = threading.Event(), threading.Event(), threading.Event()
 
     def fitted(svm, *rows, **given):
@@ -59,7 +59,7 @@ def test_threads_end_with_an_interrupted_search(moons, monkeypatch):
         assert begun.wait(LIMIT)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit_path, "fit_rows", fitted)
+    monkeypatch.setattr(paths, "fit_rows", fitted)
     monkeypatch.setattr(shared_search, "_evaluate", evaluated)
     monkeypatch.setattr(shared_search._SearchProgress, "done", interrupted)
     one_fold = [(range(100), range(100, 200))]
@@ -104,13 +104,13 @@ class Wall:
 
     def __init__(self, monkeypatch, n):
         self.n_fits, self.began = 0, time.time()
-        plain = fit_path.fit_rows
+        plain = paths.fit_rows
 
         def counted(*rows, **given):
             self.n_fits += 1
             return plain(*rows, **given)
 
-        monkeypatch.setattr(fit_path, "fit_rows", counted)
+        monkeypatch.setattr(paths, "fit_rows", counted)
         monkeypatch.setattr(evaluation.time, "time", lambda: self.began + 1e9 * (self.n_fits >= n))
 
 
@@ -173,13 +173,13 @@ def test_a_search_without_any_time_gives_a_model_and_says_what_it_lacks(kind):
 
 def test_fits_share_the_time_of_a_search_evenly(moons, monkeypatch):
     """Time that a fit leaves is shared by those that follow."""
-    plain, limits = fit_path.fit_rows, []
+    plain, limits = paths.fit_rows, []
 
     def noted(svm, *rows, **given):
         limits.append(svm.time_limit)
         return plain(svm, *rows, **given)
 
-    monkeypatch.setattr(fit_path, "fit_rows", noted)
+    monkeypatch.setattr(paths, "fit_rows", noted)
     monkeypatch.setattr(evaluation.time, "time", lambda: 0.0)
     AEGridSearchCV(AESVC(), GRID, cv=2, refit=False, time_limit=1800.0).fit(*moons)
     assert limits[0] == pytest.approx(0.75 * 1800.0 / 18, rel=1e-3)

@@ -104,7 +104,7 @@ def test_few_vectors_are_for_the_last_round(moons):
 
 def test_refine_in_the_grid_is_refused(moons):
     grid = {"C": [1.0, 2.0, 3.0], "refine": [0, 1]}
-    with pytest.raises(ValueError, match="refine is until the last round"):
+    with pytest.raises(ValueError, match="sets refine itself until the last round"):
         AEHalvingGridSearchCV(AESVC(), grid, resource="hull_tol").fit(*moons)
 
 

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from aesvm import AESVC
-from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, fit_path
+from aesvm.model_selection import AEGridSearchCV, AEHalvingGridSearchCV, paths
 from tests import children
 
 GRID = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 1.0, 3.0]}
@@ -32,16 +32,16 @@ PROGRAM = """
 import sys, time
 from sklearn.datasets import make_moons
 from aesvm import AESVC
-from aesvm.model_selection import AEGridSearchCV, fit_path
+from aesvm.model_selection import AEGridSearchCV, paths
 
 folder, pause = sys.argv[1], int(sys.argv[2])
-plain, fits = fit_path.fit_rows, []
+plain, fits = paths.fit_rows, []
 def counted(*args, **given):
     if len(fits) == pause:
         time.sleep(3600)
     fits.append(1)
     return plain(*args, **given)
-fit_path.fit_rows = counted
+paths.fit_rows = counted
 X, y = make_moons(300, noise=0.25, random_state=0)
 grid = {"C": [0.1, 1.0, 10.0], "gamma": [0.3, 1.0, 3.0]}
 search = AEGridSearchCV(AESVC(), grid, cv=3, memory=folder, refit=False).fit(X, y)
@@ -57,13 +57,13 @@ def moons():
 @pytest.fixture
 def fits(monkeypatch):
     """The SVMs that are fitted in paths."""
-    plain, found = fit_path.fit_rows, []
+    plain, found = paths.fit_rows, []
 
     def counted(svm, *rows, **given):
         found.append(svm)
         return plain(svm, *rows, **given)
 
-    monkeypatch.setattr(fit_path, "fit_rows", counted)
+    monkeypatch.setattr(paths, "fit_rows", counted)
     return found
 
 
@@ -112,7 +112,7 @@ def test_what_is_known_is_not_fitted_again(moons, tmp_path, fits, n_jobs):
 
 
 def test_an_interrupted_search_keeps_every_path_that_is_done(moons, tmp_path, monkeypatch):
-    plain, calls = fit_path.fit_rows, []
+    plain, calls = paths.fit_rows, []
 
     def interrupted(*args, **given):
         calls.append(args)
@@ -120,7 +120,7 @@ def test_an_interrupted_search_keeps_every_path_that_is_done(moons, tmp_path, mo
             raise KeyboardInterrupt
         return plain(*args, **given)
 
-    monkeypatch.setattr(fit_path, "fit_rows", interrupted)
+    monkeypatch.setattr(paths, "fit_rows", interrupted)
     with pytest.raises(KeyboardInterrupt):
         search(tmp_path).fit(*moons)
     assert n_kept(tmp_path) == 2
@@ -268,7 +268,7 @@ def _n_arrays(value, X):
 
 def test_what_cannot_be_hashed_is_named(moons, tmp_path):
     lock = Lock()
-    with pytest.raises(ValueError, match=r"memory=.* and scoring cannot be"):
+    with pytest.raises(ValueError, match=r"memory=.* needs to pickle scoring"):
         search(tmp_path, scoring=lambda *_: lock).fit(*moons)
 
 

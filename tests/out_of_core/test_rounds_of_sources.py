@@ -211,7 +211,7 @@ def test_of_a_source_that_can_be_read_once_there_are_no_rounds():
     auto = AESVC(gamma=5.0).fit_stream(iter(chunks))
     same_model(auto, few)
     assert auto.certificate_.rounds == 0
-    with pytest.raises(ValueError, match=r"refine=1 makes rounds.* can be read only once"):
+    with pytest.raises(ValueError, match=r"refine=1 reads source again.* can be read only once"):
         auto.set_params(refine=1).fit_stream(iter(chunks))
     same_model(auto, few)
 
@@ -342,7 +342,7 @@ def test_classes_keep_their_kind():
 @pytest.mark.parametrize("refine", [1, np.int64(2)])
 def test_a_number_of_rounds_may_be_of_any_kind(refine):
     chunks = chunks_of(*moons(1500))
-    with pytest.raises(ValueError, match=f"refine={refine} makes rounds"):
+    with pytest.raises(ValueError, match=f"refine={refine} reads source again"):
         AESVC(gamma=5.0, refine=refine).fit_stream(iter(chunks))
     model = AESVC(gamma=5.0, hull_tol=1e-2, refine=refine).fit_stream(chunks)
     assert 1 <= model.certificate_.rounds <= refine  # one that does not help is undone

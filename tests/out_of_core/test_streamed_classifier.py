@@ -72,7 +72,7 @@ def test_the_certificate_bounds_the_objective_of_all_rows(C):
     assert "objective" in certificate.missing
     assert certificate.hull_tol == 1e-2
     assert "certify_stream" in str(certificate)
-    with pytest.raises(ValueError, match="rows that are elsewhere"):
+    with pytest.raises(ValueError, match="use certify_stream"):
         model.certify(X, y)
     assert len(model.representative_set_.select()[0]) == certificate.n_solved
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_drawn_is_named(search):
         SearchDisplay.from_search(AEGridSearchCV(AESVC(), GRID))
     X, y = make_moons(60, random_state=0)
     one = AEGridSearchCV(AESVC(), {"C": [1.0, 2.0]}, cv=2).fit(X, y)
-    with pytest.raises(ValueError, match="A heat map is of two parameters"):
+    with pytest.raises(ValueError, match="A heat map needs two parameters"):
         SearchDisplay.from_search(one)
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import pickle
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from contextlib import ExitStack
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 
 from aesvm import AESVC
 from aesvm.runtime import jit as jit_module
@@ -68,13 +70,50 @@ def fresh():
     return numba.njit(double)
 
 
+class CollectorSeen(event.Listener):
+    """Whether the garbage collector runs when a compilation has begun."""
+
+    def __init__(self):
+        self.runs = []
+
+    def on_start(self, event):
+        self.runs.append(gc.isenabled())
+
+    def on_end(self, event):
+        pass
+
+
+def test_the_garbage_collector_rests_while_our_code_is_compiled():
+    seen = CollectorSeen()
+    with event.install_listener("numba:compile", seen):
+        assert fresh()(1.0) == 2.0
+        assert gc.isenabled()
+        numba.njit(lambda x: x)(1.0)  # which is another's
+    assert seen.runs == [False, True]
+
+
+def test_the_garbage_collector_runs_again_where_compiling_fails():
+    with pytest.raises(numba.TypingError):
+        fresh()("no number")
+    assert gc.isenabled()
+
+
+def test_a_garbage_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        fresh()(1.0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
 def test_compiling_is_told_once_and_only_where_it_happens():
     first, second, told = fresh(), fresh(), []
-    with jit_module.told_of_compiling(told.append):
+    with jit_module.compiling_reported_to(told.append):
         assert first(1.0) == 2.0
         assert second(2.0) == 4.0
     assert told == [COMPILING]
-    with jit_module.told_of_compiling(told.append):
+    with jit_module.compiling_reported_to(told.append):
         first(3.0)
         numba.njit(lambda x: x)(1.0)  # which is another's
     assert len(told) == 1
@@ -85,7 +124,7 @@ def test_compiling_is_told_once_and_only_where_it_happens():
 def test_what_cannot_be_cached_is_not_said_to_be(monkeypatch):
     monkeypatch.setattr(jit_module, "_warned", True)
     told = []
-    with jit_module.told_of_compiling(told.append):
+    with jit_module.compiling_reported_to(told.append):
         fresh()(1.0)
     assert told == ["compiling code that this kind of fit needs, in every process"]
 

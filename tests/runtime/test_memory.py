@@ -14,7 +14,7 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.bases import span_training
-from aesvm.machines import estimates
+from aesvm.machines import fit_memory
 from aesvm.runtime import memory
 from aesvm.runtime.memory import free_memory, machine_memory
 from aesvm.solver import smo
@@ -50,9 +50,20 @@ def no_solves(monkeypatch):
     monkeypatch.setattr(smo, "minimize", solve)
 
 
+def test_fits_of_few_rows_do_not_ask_how_much_memory_is_free(moons, monkeypatch):
+    def asked():
+        raise AssertionError("the machine was asked")
+
+    monkeypatch.setattr(fit_memory, "free_memory", asked)
+    X, y = moons
+    AESVC().fit(X[:200], y[:200])
+    with pytest.raises(AssertionError, match="the machine was asked"):
+        AESVC(refine="exact").fit(X, y)
+
+
 @pytest.mark.parametrize("rows", [sp.csr_array, np.asarray])
 def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeypatch):
-    monkeypatch.setattr(estimates, "free_memory", lambda: 20e6)
+    monkeypatch.setattr(fit_memory, "free_memory", lambda: 20e6)
     no_solves(monkeypatch)
     X = rows(np.repeat(moons[0], 100, axis=1))  # many features: kernel values are kept
     with pytest.raises(MemoryError, match=r"cache_size=200 .* 36 MB .*20 MB are free: lower cache"):
@@ -63,9 +74,9 @@ def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeyp
 
 @pytest.mark.parametrize("estimator", [AESVC(), AESVR(), AEOneClassSVM()])
 def test_rows_that_are_too_many_are_refused_before_the_work(estimator, moons, monkeypatch):
-    monkeypatch.setattr(estimates, "free_memory", lambda: 1e6)
+    monkeypatch.setattr(fit_memory, "free_memory", lambda: 1e6)
     no_solves(monkeypatch)
-    with pytest.raises(MemoryError, match=r"of 3,000 rows takes .* MB are free: use fewer rows"):
+    with pytest.raises(MemoryError, match=r"of 3,000 rows needs .* MB are free: use fewer rows"):
         estimator.fit(*moons)
     assert not hasattr(estimator, "support_")
 
@@ -83,7 +94,7 @@ def test_vectors_that_are_too_many_are_refused_before_the_work(moons, monkeypatc
 def test_the_memory_is_said_where_lines_are_asked_for(
     parameters, least, moons, monkeypatch, capsys
 ):
-    monkeypatch.setattr(estimates, "_WORTH_ASKING", 1000)
+    monkeypatch.setattr(fit_memory, "_WORTH_ASKING", 1000)
     model = AESVC(gamma=1.0, **parameters)
     silent = clone(model).fit(*moons)
     assert not capsys.readouterr().out

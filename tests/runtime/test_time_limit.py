@@ -422,6 +422,16 @@ def test_a_limit_that_would_be_ignored_is_refused(whole):
         make_pipeline(whole.set_callbacks()).set_callbacks(TimeLimit(2)).fit(X, y)
 
 
+def test_who_ends_a_fit_is_told_what_computes_how_close_its_model_is():
+    X, y = rows()
+    with pytest.warns(ConvergenceWarning) as said:
+        model = AESVC(gamma=1.0, time_limit=0).fit(X, y)
+    assert model.certificate_.gap is None
+    assert "was not computed (takes a pass over all rows: call certify(X, y)" in str(
+        said[0].message
+    )
+
+
 def test_any_callback_may_end_a_fit():
     class Impatient(Recorder):
         def on_fit_task_end(self, estimator, context):

@@ -36,7 +36,7 @@ _IN_CHILDREN = str(Path(__file__).parent / "in_children")
 
 @dataclass
 class Settings:
-    """What was asked of ``install``, and whether a fork has made the device useless since."""
+    """The arguments of ``install``, and whether a fork has made the device unusable since."""
 
     n_jobs: int | None = None
     device: str = "cpu"
@@ -46,8 +46,8 @@ class Settings:
     def threads(self) -> int:
         """Threads of a call.
 
-        All processors by default; inside joblib, loky or Dask, no more than the share of a worker:
-        joblib knows nested calls, and all of them leave the share in OMP_NUM_THREADS.
+        All processors by default; inside joblib, loky or Dask, no more than a worker's share:
+        joblib knows nested calls, and all of them set OMP_NUM_THREADS to the share.
         """
         if self.n_jobs is not None:
             return effective_n_jobs(self.n_jobs)
@@ -116,7 +116,7 @@ class Installed:
 def install(
     *, n_jobs: int | None = None, device: str | None = None, strict: bool = False
 ) -> Installed:
-    """Have ``sklearn.svm`` train and predict by this package.
+    """Make ``sklearn.svm`` train and predict with this package.
 
     SVC, NuSVC, SVR, NuSVR and OneClassSVM stay scikit-learn's, whether they were imported before
     or after. Models are exact, to ``tol``. What this package does not take over goes to LIBSVM,
@@ -169,7 +169,7 @@ def install(
 
 
 def uninstall() -> None:
-    """Give ``sklearn.svm`` its functions back; nothing of ``install`` is left.
+    """Undo ``install``: ``sklearn.svm`` calls LIBSVM again.
 
     Examples
     --------
@@ -191,10 +191,10 @@ def uninstall() -> None:
 
 
 def _prepare_children(settings: Settings) -> None:
-    """Have processes that are started from now on install it as well.
+    """Make processes that are started from now on install it as well.
 
     Python runs ``sitecustomize`` from PYTHONPATH at its start, whatever starts it: loky,
-    multiprocessing, Dask or subprocess. No file changes, and other programs are not concerned.
+    multiprocessing, Dask or subprocess. No file changes, and other programs are not affected.
     """
     path = os.environ.get("PYTHONPATH")
     _state.environment = {VARIABLE: os.environ.get(VARIABLE), "PYTHONPATH": path}

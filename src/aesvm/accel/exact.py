@@ -1,8 +1,8 @@
-"""LIBSVM's problems and models as plain arrays: solved exactly, and evaluated, by this package.
+"""LIBSVM's problems solved exactly, and its models evaluated, by this package.
 
 LIBSVM lists support vectors by class, and by row within a class. Its decision values are positive
 for the first class of a pair, also where there are two classes; our estimators and scikit-learn's
-public attributes turn the signs round there.
+public attributes have the opposite signs there.
 """
 
 from __future__ import annotations
@@ -17,11 +17,10 @@ from numpy.typing import NDArray
 from aesvm.kernels import KernelSpec
 from aesvm.machines.one_vs_one import as_array
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
 from aesvm.runtime.warn import kept_warnings
 from aesvm.sets.distinct import distinct_rows
-from aesvm.svc import AESVC
+from aesvm.svc import AESVC, AENuSVC
 from aesvm.svr import AESVR, AENuSVR
 
 #: Our estimators, by LIBSVM's number of a formulation.
@@ -39,7 +38,7 @@ class NotSolvedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Problem:
+class LibsvmProblem:
     """What ``sklearn.svm`` asks LIBSVM to solve."""
 
     X: Any
@@ -80,7 +79,7 @@ class Problem:
         )
 
 
-class Solution(NamedTuple):
+class LibsvmSolution(NamedTuple):
     """In LIBSVM's layout, with LIBSVM's signs."""
 
     support: NDArray[np.int32]
@@ -91,8 +90,8 @@ class Solution(NamedTuple):
     n_iter: NDArray[np.int32]
 
 
-def solve(problem: Problem, n_jobs: int, device: str) -> Solution:
-    """The exact solution, to ``tol``; a ValueError where there is none to be had."""
+def solve(problem: LibsvmProblem, n_jobs: int, device: str) -> LibsvmSolution:
+    """The exact solution, to ``tol``; a ValueError if the solver does not reach it."""
     weights = problem.sample_weight if len(problem.sample_weight) else None
     of_classes = problem.svm_type in _OF_CLASSES
     if weights is not None and of_classes:
@@ -115,7 +114,7 @@ def solve(problem: Problem, n_jobs: int, device: str) -> Solution:
     if of_classes:
         counts = np.bincount(problem.y[support].astype(np.intp), minlength=len(model.n_support_))
         n_support = counts.astype(np.int32)
-    return Solution(
+    return LibsvmSolution(
         support.astype(np.int32),
         problem.X[support],
         n_support,
@@ -126,7 +125,7 @@ def solve(problem: Problem, n_jobs: int, device: str) -> Solution:
 
 
 def _with_copies(
-    problem: Problem, support: NDArray, dual: NDArray[np.float64]
+    problem: LibsvmProblem, support: NDArray, dual: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Coefficients shared out between equal rows, in proportion to their weights.
 
@@ -151,7 +150,7 @@ def _with_copies(
 
 
 @dataclass(frozen=True)
-class Model:
+class LibsvmModel:
     """A model of LIBSVM's, and the rows to evaluate it at."""
 
     X: Any

@@ -1,7 +1,7 @@
-"""What stands in the place of ``libsvm`` and ``libsvm_sparse`` in ``sklearn.svm._base``.
+"""Replacements of ``libsvm`` and ``libsvm_sparse`` in ``sklearn.svm._base``.
 
-That module is private. Its functions are known here by version and by the names of their
-arguments; others are refused, never guessed. Each call is noted, for the log and the report.
+That module is private. Its functions are listed here by version and by the names of their
+arguments, and others are refused. Each call is noted, for the log and the report.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import sklearn
 
 if TYPE_CHECKING:  # they take a second to import, which small programs need not wait for
     from aesvm.accel import Settings
-    from aesvm.accel.exact import Model, Problem
+    from aesvm.accel.exact import LibsvmModel, LibsvmProblem
 
 
 logger = logging.getLogger("aesvm.accel")
@@ -50,7 +50,7 @@ class NotAcceleratedError(RuntimeError):
 
 
 class Call(NamedTuple):
-    """Calls of one kind: what was called, who computed it, and why LIBSVM did."""
+    """Calls of one kind: what was called, whether aesvm or LIBSVM computed it, and why LIBSVM."""
 
     what: str  #: such as "SVC fit"
     where: str  #: "aesvm" or "LIBSVM"
@@ -127,7 +127,7 @@ calls = _Calls()
 def report() -> Report:
     """Print what ran where since ``install``, with seconds and reasons.
 
-    Worker processes have reports of their own: this one is of this process.
+    Each process has its own report; this is the one of the current process.
 
     Returns
     -------
@@ -251,7 +251,7 @@ class StandIn:
         raise NotImplementedError
 
     def _asked(self, method: str, given: dict) -> Any:
-        """What a model of LIBSVM's gives for some rows."""
+        """The predictions of one of LIBSVM's models."""
         raise NotImplementedError
 
     def _call(
@@ -279,7 +279,7 @@ class StandIn:
             calls.note(Call(what, where, reason), time.perf_counter() - started, _size(given))
         return found
 
-    def _solved(self, problem_of: Callable[[], Problem], given: dict, n_values: float) -> Any:
+    def _solved(self, problem_of: Callable[[], LibsvmProblem], given: dict, n_values: float) -> Any:
         """The solution of a problem with ``n_values`` entries in its rows."""
         kernel = _kernel(given)
         if given["probability"]:
@@ -296,7 +296,7 @@ class StandIn:
             return solve(problem_of(), self._settings.threads(), self._settings.device)
 
     def _evaluated(
-        self, model_of: Callable[[], Model], method: str, given: dict, n_values: float
+        self, model_of: Callable[[], LibsvmModel], method: str, given: dict, n_values: float
     ) -> Any:
         """Predictions of a model whose products visit ``n_values`` entries."""
         if _kernel(given) == "precomputed":
@@ -317,12 +317,12 @@ class Dense(StandIn):
     _key = "libsvm"
 
     def _fit(self, given: dict) -> tuple:
-        def problem() -> Problem:
-            from aesvm.accel.exact import Problem
+        def problem() -> LibsvmProblem:
+            from aesvm.accel.exact import LibsvmProblem
 
             rest = ("Y", "probability", "random_seed")
             own = {name: value for name, value in given.items() if name not in rest}
-            return Problem(y=given["Y"], **own)
+            return LibsvmProblem(y=given["Y"], **own)
 
         found = self._solved(problem, given, given["X"].size)
         # LIBSVM's wrappers count a single machine as two classes, the sparse one without the second
@@ -334,7 +334,7 @@ class Dense(StandIn):
         )
 
     def _asked(self, method: str, given: dict) -> Any:
-        def model() -> Model:
+        def model() -> LibsvmModel:
             return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
 
         return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
@@ -346,12 +346,12 @@ class Sparse(StandIn):
     _key = "libsvm_sparse"
 
     def _fit(self, given: dict) -> tuple:
-        def problem() -> Problem:
-            from aesvm.accel.exact import Problem, csr
+        def problem() -> LibsvmProblem:
+            from aesvm.accel.exact import LibsvmProblem, csr
 
             own = ("degree", "gamma", "coef0", "C", "class_weight", "sample_weight", "nu")
             more = ("svm_type", "cache_size", "shrinking", "max_iter")
-            return Problem(
+            return LibsvmProblem(
                 X=csr(
                     [given[part] for part in ("values", "indices", "indptr")], given["n_features"]
                 ),
@@ -374,7 +374,7 @@ class Sparse(StandIn):
     def _asked(self, method: str, given: dict) -> Any:
         n_vectors = len(given["SV_indptr"]) - 1
 
-        def model() -> Model:
+        def model() -> LibsvmModel:
             from aesvm.accel.exact import csr
 
             indices = given["T_indices"], given["SV_indices"]
@@ -392,10 +392,10 @@ class Sparse(StandIn):
         return self._evaluated(model, method, given, n_values / 2)
 
 
-def _model(given: dict, X: Any, vectors: Any, dual_coef: Any) -> Model:
-    from aesvm.accel.exact import Model
+def _model(given: dict, X: Any, vectors: Any, dual_coef: Any) -> LibsvmModel:
+    from aesvm.accel.exact import LibsvmModel
 
-    return Model(
+    return LibsvmModel(
         X,
         given["svm_type"],
         _kernel(given),
@@ -435,7 +435,7 @@ def _no_probabilities(given: dict) -> Any:
 
 @contextmanager
 def _declining() -> Iterator[None]:
-    """Hand what our solver refuses to LIBSVM, which may refuse it in its own words."""
+    """Hand calls that our solver refuses to LIBSVM, which may raise its own error."""
     try:
         yield
     except (ValueError, MemoryError) as error:

@@ -1,1 +1,1 @@
-"""Few vectors that carry a machine: chosen by pursuit, trained on within their span."""
+"""SVMs with w in the span of few vectors, which a pursuit chooses."""

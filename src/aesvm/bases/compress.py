@@ -49,26 +49,25 @@ _HELD = 4096
 
 @dataclass(frozen=True)
 class Compression:
-    """What ``compress`` made of a model.
+    """How a model on fewer support vectors differs from the original.
 
     Attributes
     ----------
     n_before, n_vectors : int
-        Support vectors of the model, and of what was made of it.
+        Support vectors of the original, and of the compressed model.
     bound : float
-        No decision value ``f(x)`` has changed by more than this times ``sqrt(k(x, x))``, whatever
-        x is (of the RBF kernel that is 1), and ``shift``; with several pairs of classes, that of
-        any pair. It is the distance of the two machines in kernel space, and rounding is counted.
+        Every decision value ``f(x)`` is within ``bound * sqrt(k(x, x)) + abs(shift)`` of the
+        original's. (With the RBF kernel ``k(x, x)`` is 1.) It is the distance of the two machines
+        in kernel space, with rounding; with several pairs of classes, the largest of all pairs.
     shift : float
-        What the offset was moved by, which decision values may have changed by as well; with
-        several pairs of classes, the farthest of any.
+        The change of the offset; with several pairs of classes, the largest of all pairs.
     n_measured : int
-        Rows that were given to measure on.
+        Rows that the next three numbers were measured on.
     largest_change, typical_change : float or None
-        How far decision values of these rows have changed, at most and in the root of their mean
-        square.
+        The largest and the root mean square change of the decision values of these rows.
     labels_changed : float or None
-        The fraction of these rows whose predicted class, or whether they are outliers, has changed.
+        The fraction of these rows with another predicted class, or that became or ceased to be
+        outliers.
 
     Examples
     --------
@@ -90,30 +89,13 @@ class Compression:
     labels_changed: float | None = None
 
     def __str__(self) -> str:
-        return self.in_words()
-
-    def in_words(self, of_unit_length: bool = False) -> str:
-        """All of it in a line; ``of_unit_length``: whether ``k(x, x)`` is 1, as of the RBF kernel.
-
-        Examples
-        --------
-        >>> from aesvm.bases.compress import Compression
-        >>> print(Compression(90, 30, bound=0.25, shift=-0.125))  # doctest: +ELLIPSIS
-        30 of 90 support vectors; ... change by at most 0.25 sqrt(k(x, x)) + 0.125
-        >>> Compression(90, 30, bound=0.25, shift=-0.125).in_words(of_unit_length=True)
-        '30 of 90 support vectors; decision values change by at most 0.375'
-        """
         if self.n_vectors == self.n_before:
             text = f"all of {self.n_before:,} support vectors are kept, so nothing is gained"
         else:
             text = f"{self.n_vectors:,} of {self.n_before:,} support vectors"
-        text += "; decision values change by at most "
-        if of_unit_length:
-            text += f"{self.bound + abs(self.shift):.3g}"
-        else:
-            text += f"{self.bound:.3g} sqrt(k(x, x))"
-            if self.shift:
-                text += f" + {abs(self.shift):.3g}"
+        text += f"; decision values change by at most {self.bound:.3g} sqrt(k(x, x))"
+        if self.shift:
+            text += f" + {abs(self.shift):.3g}"
         if self.largest_change is None:
             return text
         text += (

@@ -3,7 +3,7 @@
 The Hessian of F in the coefficients of the basis and the offsets is the kernel matrix of the basis
 and what the smoothed losses add (``Curvature``). Digits do not depend on the number of threads.
 
-NumPy's functions take arrays of the host and of a device. What they do not do is here twice, for
+NumPy's functions take arrays of the host and of a device. What they lack is written twice here, for
 arrays of the host (``on_host``) and of a device.
 """
 

@@ -232,7 +232,7 @@ class _Climb:
         trained = train(work, every_row(work, weighted), Exact("a sample"))
         held = trained.multipliers._replace(coefs=trained.multipliers.coefs / times)
         self.of_sample = trained._replace(history=(), multipliers=held)
-        sizes, support = trained.records["n_rows"], np.diff(trained.decisions.ends, prepend=0)
+        sizes, support = trained.records["n_rows"], trained.decisions.sizes
         share = float(support.sum()) / max(float(sizes.sum()), 1.0)
         after = self._left()
         made = self._seen(f"that of a sample of {n_rows:,} rows", others, chosen.rows)

@@ -72,7 +72,7 @@ _DOUBLE = 2.0, 0.1
 _COPIED_THERE = 1 << 28
 
 
-class Solved(NamedTuple):
+class SpanSolution(NamedTuple):
     """The solution of a smooth problem."""
 
     point: Point
@@ -94,7 +94,7 @@ def solve_in_span(
     run: Callable,
     progress: Progress,
     to_the_end: bool = False,
-) -> Solved:
+) -> SpanSolution:
     """Minimise F over the rows in use.
 
     Parameters
@@ -125,7 +125,7 @@ def solve_in_span(
         converged = descent.solved
     except OutOfTimeError:
         converged = False
-    return Solved(
+    return SpanSolution(
         Point(problem.coefs, problem.offsets_here()),
         problem.scores,
         problem.multipliers,

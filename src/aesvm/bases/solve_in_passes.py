@@ -7,8 +7,8 @@ them narrower takes no pass.
 
 A query is about points ``p + step * direction`` of a machine. It asks for the smoothed losses
 there, their gradient in coefficients and offsets and, at one of the points, their curvature. All of
-these are sums over rows. Whoever holds rows computes the sums over them (``add_up``), from the
-kernel values of one block at a time. The sums of all holders are then added up (``merged_sums``).
+these are sums over rows. Each holder of rows computes its sums (``add_up``), from the kernel values
+of one block at a time. The sums of all holders are then added up (``merged_sums``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One machine of rows in memory, with w in the span of a basis, and what certifies it."""
+"""One machine of rows in memory, with w in the span of a basis, and its certificate."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve, times, to_host
-from aesvm.bases.solve_in_memory import BasisValues, Solved, solve_in_span
+from aesvm.bases.solve_in_memory import BasisValues, SpanSolution, solve_in_span
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
 from aesvm.formulations.objective import (
@@ -82,7 +82,7 @@ class SpanMachine:
         offsets = best_offsets(context.formulation, nothing, self.targets, self.bounds)
         self.point = Point(self.arrays.zeros(0), offsets)
         self.within = self.arrays.zeros((0, 0))
-        self.solved: Solved | None = None
+        self.solved: SpanSolution | None = None
         self.n_steps = 0
         self.known: Machine | None = None  # the exact one, where that was trained
         self.squared_norm: tuple[float, float] | None = None  # of g, and its standard error
@@ -185,7 +185,7 @@ class SpanMachine:
         return self.bounds[: len(self.last_solve.scores)]
 
     @property
-    def last_solve(self) -> Solved:
+    def last_solve(self) -> SpanSolution:
         assert self.solved is not None
         return self.solved
 

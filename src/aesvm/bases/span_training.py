@@ -1,18 +1,19 @@
-"""SVMs of all rows whose w lies in the span of few vectors, chosen as training goes.
+"""SVMs of all rows, with w in the span of few vectors that are chosen during training.
 
-pilot    the SVM of a sample of the rows is trained, exactly;
-choose   a first basis is chosen, by pursuit on the w of the pilot;
-solve    the SVM of all rows is trained with w in the span (``descent``), first on some of them;
-enrich   the multipliers that the margins imply make up ``g = sum_i coef_i phi(x_i)``, of which w
-         is the part in the span. What is left of it is the gradient outside of the span, and the
-         next vectors are chosen by pursuit on that, among a sample of the rows with a multiplier.
+pilot    trains the exact SVM of a sample of the rows;
+choose   chooses a first basis, by pursuit on the w of the pilot;
+solve    trains the SVM of all rows with w in the span (``descent``), at first on some of the rows;
+enrich   adds vectors. The margins imply multipliers, and these a ``g = sum_i coef_i phi(x_i)``. Its
+         projection onto the span is w. The rest of it is the gradient outside of the span, and a
+         pursuit on that rest chooses the next vectors, among a sample of the rows with a
+         multiplier.
 
 The same multipliers are feasible for the dual, so that with ``|g|^2`` they bound the optimum from
-below. What that takes, the kernel values of all rows with a multiplier among each other, is known
-from the sample with an error that is known too: an estimate, by which enriching ends.
+below. ``|g|^2`` takes the kernel matrix of all rows with a multiplier. It is estimated from the
+sample, with a standard error, and enriching ends by that estimate.
 
-With several machines, one for each pair of classes, all share the vectors: each uses those of its
-own classes that were not in its span already.
+With several machines, one for each pair of classes, all share the vectors. Each uses the vectors of
+its two classes that were not in its span already.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ _FIRST, _BETWEEN, _LAST = (0.3, 0.1, 0.03), (0.1, 0.03), (0.03, 0.01)
 #: The fraction of the vectors that the pilot chooses, and the most that are added at a time.
 _PILOTS_FRACTION, _MOST_ADDED = 0.5, 1000
 
-#: Costs of all rows that come to more are refused: squares of their sums must stay finite.
+#: A larger sum of costs is refused: squares of sums must stay finite.
 _LARGEST_COST = 1e140
 
 #: The fraction of the machine's memory that kernel values are held in, where no budget is given.
@@ -221,7 +222,7 @@ class SpanTraining:
         largest = max((float(problem.bounds.sum()) for problem in problems), default=0.0)
         if largest > _LARGEST_COST:
             raise ValueError(
-                f"C, class_weight and sample_weight come to {largest:.3g} in all, more than "
+                f"C, class_weight and sample_weight add up to {largest:.3g}, more than "
                 f"{_LARGEST_COST:g}, which max_vectors={span.max_vectors} cannot compute with: "
                 "lower them."
             )
@@ -326,7 +327,9 @@ class SpanTraining:
                 machine.solve(_LAST, progress, some, to_the_end=False)
         converged = all(machine.last_solve.converged for machine in self.machines)
         if not converged and progress.is_over():
-            progress.cut_short(f"a solve in the span of {len(self.basis):,} vectors ended too soon")
+            progress.cut_short(
+                f"a solve in the span of {len(self.basis):,} vectors ended before it had converged"
+            )
         elif progress.is_over() and any(machine.dual() is None for machine in self.machines):
             progress.cut_short("the duality gap was not estimated")
 

@@ -24,11 +24,11 @@ from aesvm.certificate.text import as_html, caveat_of, plain, text_of, verdict_o
 from aesvm.kernels import NOT_DEFINITE, TAKEN
 
 #: Why a number is missing.
-NOT_LOOKED = "takes a pass over all rows: call certify(X, y), with what fit was given"
+NOT_LOOKED = "takes a pass over all rows: call certify(X, y) with the training rows"
 INDEFINITE = "the kernel is not positive semidefinite: no theorem applies"
 ELSEWHERE = "takes a pass over all rows: call certify_stream(source), or with Dask certify(X, y)"
 SAMPLED = "rows were sampled to keep within memory_budget: no bound holds"
-LARGEST_ALONE = "of rows that were gathered only a bound on the largest is known"
+LARGEST_ALONE = "for gathered rows only a bound on the largest residual is known"
 NO_BOUND = "the norm of w has no bound that the weights alone give"
 DEAR = "takes more than a tenth of the kernel values that the fit took"
 APART = "takes multipliers of all rows and their kernel values, which are not in one place"
@@ -71,16 +71,16 @@ class Certificate:
         ``alpha_i = w_i sum_t gamma_it alpha_t / beta_t`` lies between 0 and c_i and keeps the
         sum of ``y_i alpha_i``. By weak duality it is a lower bound on F1.
     gap, relative_gap : float or None
-        ``objective - dual_objective`` plus what rounding may add: F1(w, b) exceeds the optimum by
-        at most that. And the same divided by the magnitude of ``objective``.
+        ``objective - dual_objective`` plus a bound on rounding: F1(w, b) exceeds the optimum by at
+        most ``gap``. ``relative_gap`` is ``gap`` divided by the magnitude of ``objective``.
     worst_pair_gap : float or None
         The largest relative gap of any pair of classes: one badly trained pair hardly shows in a
         sum over many. It is 0 for a pair whose gap and objective are both zero to within rounding,
         and large for a pair whose objective alone is near zero. With one machine it is
         ``relative_gap``.
     paper_bound : float or None
-        What the exact SVM's objective can exceed F2's minimum by, Corollary 3 of the paper in
-        our C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``.
+        The most by which the exact SVM's objective exceeds F2's minimum: Corollary 3 of the paper,
+        in terms of C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``.
     paper_bound_is_vacuous : bool or None
         Whether, added to F2, it exceeds the objective at ``w = 0``.
     theorem_2_bound : float or None
@@ -94,12 +94,12 @@ class Certificate:
         Rows whose margin contradicts their lifted multiplier by more than ``tol``. A row counts
         once for each pair it is in.
     n_vectors : int or None
-        Where ``max_vectors`` or ``compress`` limited them: how many vectors w is in the span of.
-        Where ``max_residual`` is zero no row is represented by others, and F2 is F1.
+        The number of vectors that span w, if ``max_vectors`` or ``compress`` limited it. If
+        ``max_residual`` is zero, no row is represented by others, and F2 is F1.
     estimated_gap, estimated_gap_error : float or None
         For a model in the span of few vectors: the relative gap, estimated from a random sample of
-        the rows, and two standard errors of that. Their sum is about the most that the objective
-        can exceed the optimum by. ``certify`` computes a proven bound.
+        the rows, and two standard errors of the estimate. The objective exceeds the optimum by
+        about their sum at most. ``certify`` computes a proven bound.
     changed : float or None
         The fraction of the rows, by weight, whose prediction the last round changed: the mean over
         pairs. None without rounds, where the last round did not improve the model, and where it is
@@ -111,10 +111,10 @@ class Certificate:
     distinct : bool
         Whether equal rows count as one: so for rows in memory, not for a stream.
     negligible : bool
-        Whether objective and gap of every pair are zero to within rounding, as where ``w = 0`` is
-        optimal and loses nothing. The relative gap is then 0.
+        Whether objective and gap of every pair are zero to within rounding, for instance because
+        ``w = 0`` is optimal and has no loss. The relative gap is then 0.
     missing : dict
-        Why each number that is None was not computed.
+        The reason why each number that is None was not computed.
     history : tuple of Step
         Each time all rows were seen in training: the ``rounds`` or ``n_vectors`` so far, and the
         ``seconds``, ``objective``, ``dual_objective`` and ``relative_gap`` then. May be empty.
@@ -362,7 +362,7 @@ def _rounding_of_sums(records: Records, *names: str) -> float:
     """The rounding of sums over machines."""
     if len(records) == 1:
         return 0.0  # its proof counts it
-    sizes = sum(float(np.nansum(np.abs(records[name]))) for name in names)
+    sizes = sum(float(np.abs(records[name][records.known(name)]).sum()) for name in names)
     return len(records) * float(np.finfo(np.float64).eps) * sizes
 
 
@@ -407,4 +407,4 @@ def _worst_gap(records: Records, of_all: float | None) -> float | None:
     """The largest relative gap of any pair; ``of_all``: that of all together."""
     if of_all is None or len(records) == 1:
         return of_all
-    return float(np.nan_to_num(records.relative_gaps(), nan=0.0, posinf=np.inf).max())
+    return float(np.fmax.reduce(records.relative_gaps(), initial=0.0))

@@ -32,9 +32,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-#: What a command is to do.
-Work = Callable[[], None]
-
 
 @functools.cache
 def program() -> Any:
@@ -51,7 +48,7 @@ def _command(*shared: str) -> Callable[[Callable], Callable]:
     """Register a command, which has these options of ``_SHARED`` too, and returns its work."""
 
     def registered(signature: Callable) -> Callable:
-        def prepared(**options: Any) -> Work:
+        def prepared(**options: Any) -> Callable[[], None]:
             return functools.partial(_run, signature.__name__, options)
 
         own = inspect.signature(signature, eval_str=True)
@@ -188,6 +185,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
             "a quarter of the machine's.",
         ),
     ),
+    "device": (str, _option("cpu", help="What computes: cpu, or cuda for an NVIDIA GPU.")),
     "quiet": (
         bool,
         _option(False, "-q", "--quiet", help="print only warnings, errors and results"),
@@ -199,7 +197,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 _TABLE = ("target", "drop", "header", "delimiter", "format", "json")
 
 
-@_command(*_TABLE, "class_weight", "features", "weight", "memory", "quiet")
+@_command(*_TABLE, "class_weight", "features", "weight", "memory", "device", "quiet")
 def fit(
     data: Data,
     task: Annotated[str, _option(help="auto, classification or regression")] = "auto",
@@ -219,7 +217,7 @@ def fit(
         int,
         _option(min=10, help="the most rows to search on: fewer take less time"),
     ] = 5000,
-    seed: Annotated[int, _option(min=0, help="hold out other rows")] = 0,
+    seed: Annotated[int, _option(min=0, help="the seed that chooses the rows held out")] = 0,
     jobs: Jobs = -1,
     output: Annotated[
         Text,
@@ -233,7 +231,7 @@ def fit(
         Text, _output(help="The report to write; by default the model's name with .html.")
     ] = None,
 ) -> None:
-    """From a table to a tested model: columns prepared, search, training, certificate, report."""
+    """Make a tested model of a table: prepare columns, search, train, certify, report."""
 
 
 @_command(*_SHARED)
@@ -298,14 +296,17 @@ def train(
     """Train a model, as svm-train does, with its flags and their defaults."""
 
 
-@_command(*_TABLE, "features", "classes", "probability", "quiet")
+@_command(*_TABLE, "features", "classes", "probability", "device", "quiet")
 def predict(
     data: Data,
     model: Annotated[
         str, typer.Argument(metavar="MODEL", help="A model file, LIBSVM's or .aesvm.")
     ],
     output: Annotated[
-        Text, typer.Argument(metavar="OUTPUT", help="A prediction a line; else standard output.")
+        Text,
+        typer.Argument(
+            metavar="OUTPUT", help="The file to write, a prediction a line; else standard output."
+        ),
     ] = None,
 ) -> None:
     """Predict the rows of a file, as svm-predict does, in the memory of a few of them."""

@@ -43,7 +43,7 @@ def convert(options: Any, columns: DataOptions, screen: Screen) -> None:
         model = load_model(source)
         if is_graph:
             _write_onnx(model, output)
-            screen.line(f"{output}: a graph of ONNX")
+            screen.line(f"{output}: an ONNX graph")
             screen.result({"output": output, "format": "onnx"})
             return
         as_native = suffix_of(output) == NATIVE
@@ -75,7 +75,7 @@ def _check_model_options(source: str, columns: DataOptions) -> None:
     for option, value in columns._asdict().items():
         if value not in (None, ()):
             flag = flags.get(option, f"--{option}")
-            raise UsageError(f"{flag} is of data files, and {source} is a model.")
+            raise UsageError(f"{flag} is for data files, and {source} is a model.")
 
 
 def _write_onnx(model: Model, output: str) -> None:
@@ -89,7 +89,7 @@ def _write_onnx(model: Model, output: str) -> None:
     if model.columns is not None:
         if set(model.columns) != {"numbers"}:
             raise CommandError(
-                f"{output}: a model of columns that are all numbers can be a graph of ONNX, and "
+                f"{output}: a model of columns that are all numbers can be an ONNX graph, and "
                 f"this one has {', '.join(one for one in model.columns if one != 'numbers')}."
             )
         rows = [(name, FloatTensorType([None, 1])) for name in model.columns["numbers"]]
@@ -131,7 +131,12 @@ def _of_model(model: Model) -> dict[str, Any]:
         "type": LIBSVM_TYPES[type(svm).__name__.removeprefix("Dask")].title,
     }
     kept = svm.get_params() if model.native else {"kernel": svm.kernel}
-    found |= {name: kept[name] for name in _PARAMETERS if name in kept}
+    own = {"degree": ("poly",), "coef0": ("poly", "sigmoid")}  # parameters of some kernels alone
+    found |= {
+        name: kept[name]
+        for name in _PARAMETERS
+        if name in kept and svm.kernel in own.get(name, (svm.kernel,))
+    }
     found |= {
         "gamma": float(svm.gamma_),
         "features": model.n_features,

@@ -32,9 +32,8 @@ from aesvm.io import (
     NpyReader,
     ParquetReader,
 )
-from aesvm.io.base import Progress, joined
-from aesvm.io.columns import Columns
-from aesvm.io.columns import Wanted as Roles
+from aesvm.io.base import ReadProgress, joined
+from aesvm.io.columns import Columns, RequestedColumns
 from aesvm.io.files import naming
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.memory import machine_memory
@@ -149,7 +148,7 @@ class DataFile:
         return Chunk(X, y, weights)
 
     def why_streamed(self) -> str:
-        """What is said where the rows are not held in memory."""
+        """The note that the rows are streamed, and why."""
         from rich.filesize import decimal
 
         return (
@@ -234,7 +233,7 @@ def _data_file(name: str, shown: str, path: Path, columns: DataOptions, wanted: 
 
 
 def _check_options(columns: DataOptions, kind: str, name: str) -> None:
-    """Refuse what is said of columns that files of a kind do not have."""
+    """Refuse options about columns that a format does not have."""
     what = {"libsvm": "LIBSVM's format", "npy": "an array", "parquet": "Parquet", "csv": "a table"}
     for option in _OPTIONS["csv"]:
         if getattr(columns, option) not in (None, ()) and option not in _OPTIONS[kind]:
@@ -306,8 +305,6 @@ def _table_reader(
     if twice:
         raise CommandError(f"{shown}: two columns have the name {twice[0]!r}: give them others.")
     if wanted.text is not None:
-        from aesvm.command.data import FrameReader
-
         return FrameReader(path, found._replace(names=names), roles, wanted.text), roles, named
     if "" in roles.feature_names:
         raise CommandError(
@@ -330,6 +327,12 @@ def _table_reader(
     return reader, roles, named
 
 
+def _some(names: list[str]) -> str:
+    """Names of columns, for a message."""
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return f"{', '.join(names[:20])}{more}"
+
+
 def _roles(
     names: list[str], named: bool, columns: DataOptions, wanted: Wanted, about: str
 ) -> Columns:
@@ -343,7 +346,8 @@ def _roles(
         elif given.removeprefix("-").isdecimal():
             number = int(given)
         if not -len(names) <= number < len(names):
-            raise UsageError(f"--{option} {given}: there is no such column in {about}.")
+            has = f", which has {_some(names)}" if named else ""
+            raise UsageError(f"--{option} {given}: there is no such column in {about}{has}.")
         return number % len(names)
 
     target = None if columns.target is None else position("target", columns.target)
@@ -360,15 +364,12 @@ def _roles(
         at = names.index(expected)
         target = None if at in (*(features or ()), *dropped, weight) else at
     if target is None and wanted.needs_target:
-        listed = " by its number, from 0"
-        if named:
-            more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-            listed = f", of {', '.join(names[:20])}{more}"
+        listed = f", of {_some(names)}" if named else " by its number, from 0"
         raise UsageError(f"{about} is a table: --target says which column to learn{listed}.")
     if features is None:
         features = [at for at in range(len(names)) if at not in (target, weight, *dropped)]
     try:
-        return Roles(target, features, weight).found(names, Path(about))
+        return RequestedColumns(target, features, weight).found(names, Path(about))
     except ValueError as error:
         raise UsageError(f"--{error}") from error
 
@@ -510,7 +511,7 @@ class FrameReader:
         return self.path.stat().st_size
 
     def __iter__(self) -> ChunkIterator:
-        return ChunkIterator(self._chunks(), Progress())
+        return ChunkIterator(self._chunks(), ReadProgress())
 
     def _chunks(self) -> Generator[Chunk, None, None]:
         for frame in self._frames(FRAME_ROWS):

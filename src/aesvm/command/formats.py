@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from aesvm.command.screen import CommandError, UsageError
 from aesvm.io import Chunk
-from aesvm.io.base import BadLineError, BadRow, Progress
+from aesvm.io.base import BadLineError, BadRow, ReadProgress
 from aesvm.io.files import check_writable, checked_output_path, line_blocks, naming, written_whole
 from aesvm.io.libsvm import pairs_of
 from aesvm.runtime.warn import warn
@@ -51,7 +51,7 @@ SUFFIXES = {
 #: What names of compressed text end with, after that of its format.
 COMPRESSED = (".gz", ".bz2", ".xz")
 
-#: What names of aesvm's model files end with, and those of graphs of ONNX.
+#: What names of aesvm's model files end with, and those of ONNX graphs.
 NATIVE, ONNX = ".aesvm", ".onnx"
 
 #: Those of models, of which LIBSVM's may have any other name.
@@ -194,7 +194,7 @@ def format_of(
 def _refuse_models(path: Path) -> None:
     """Refuse models."""
     what = "a model file" if format_of_model(path) else None
-    what = "a graph of ONNX" if suffix_of(path) == ONNX else what
+    what = "an ONNX graph" if suffix_of(path) == ONNX else what
     if what is not None:
         raise CommandError(f"{path}: this is {what}, and a data file is needed.")
 
@@ -237,7 +237,7 @@ def _first_lines(path: Path) -> tuple[bytes, bytes, bytes]:
     found: list[bytes] = []
     row = b""
     try:
-        for block in line_blocks(path, Progress()):
+        for block in line_blocks(path, ReadProgress()):
             for line in filter(bytes.strip, block.splitlines()):
                 found += [line][: 2 - len(found)]
                 row = row or (b"" if line.lstrip().startswith(b"#") else line)

@@ -34,7 +34,7 @@ def start() -> NoReturn:
     left in memory, takes half a second.
     """
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by who started it
+        if getattr(sys, name) is None:  # closed by the parent process
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (to the end)
     for ending in ("SIGTERM", "SIGHUP"):
         if hasattr(signal, ending) and signal.getsignal(getattr(signal, ending)) == signal.SIG_DFL:

@@ -36,6 +36,7 @@ from aesvm.command.formats import (
 from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.model_file import load, save
+from aesvm.machines.processor import processor
 from aesvm.runtime.warn import warn
 
 #: What names of data files end with; those of LIBSVM's text may be of a model in text as well.
@@ -111,7 +112,7 @@ class Model(NamedTuple):
     def widened(self, n_features: int) -> Model:
         """The same for rows with more features, of which those it does not know were all zero.
 
-        Rows stay sparse then: an index is as large as whoever wrote the file pleased.
+        Rows stay sparse then: an index in a file may be arbitrarily large.
         """
         more = n_features - self.n_features
         if more <= 0 or self.scalings:
@@ -158,9 +159,21 @@ def load_model(path: str) -> Model:
             raise CommandError(str(error).replace(str(file), path)) from error
     if not hasattr(model.svm, "support_vectors_"):
         raise CommandError(f"{path}: this is a {type(model.svm).__name__}, and no SVM.")
-    if getattr(model.svm, "device", "cpu") != "cpu":
-        model.svm.set_params(device="cpu")  # which this program computes with
+    model.svm.set_params(device="cpu")  # wherever it was trained
     return model
+
+
+def checked_device(name: str) -> str:
+    """The device that ``--device`` names, or why it is not there: before any data is read."""
+    try:
+        processor(name)
+    except ImportError as error:
+        raise ImportError(f"--device {name}: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"--device {name}: {error}") from error
+    except RuntimeError as error:
+        raise CommandError(f"--device {name}: {error}") from error
+    return name
 
 
 def check_model_path(path: str, inputs: Iterable[str | None], onnx: bool = False) -> None:
@@ -229,10 +242,10 @@ class Agreement:
         self.sums += [float(one.sum()) for one in ((p - t) ** 2, p, t, p**2, t**2, p * t)]
 
     def warn_of_strangers(self, name: str) -> None:
-        """Say where no class of the data, which has that name, is one of the model's."""
+        """Warn if no class of the data file ``name`` is a class of the model."""
         if self.strangers and not self.any_known:
             data, model = _listed(self.strangers), _listed(self.known)
-            warn(f"no class of {name} is one of the model's: {data}; {model}")
+            warn(f"none of the classes in {name} is a class of the model: {data}; {model}")
 
     def found(self) -> dict[str, float | int]:
         """The numbers, by name."""
@@ -274,7 +287,9 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
     if options.probability:
         raise UsageError("-b 1: the models have no probabilities.")
     check_outputs([output], [data, model, *columns.files])
+    device = checked_device(options.device)
     found = load_model(model)
+    found.svm.set_params(device=device)
     with opened_for(found, data, columns) as file:
         if found.columns is not None and file.format.kind not in ("csv", "parquet"):
             raise CommandError(f"{file.name}: {model} was trained on a table: CSV or Parquet.")
@@ -305,22 +320,22 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
                 else:
                     lines = (f"{label_text(one)}\n" for one in predicted.tolist())
                     file_out.write("".join(lines).encode())
-    told = agreement.n_rows > 0
+    has_targets = agreement.n_rows > 0
     agreement.warn_of_strangers(file.name)
-    for line in agreement.lines() if told else ():
+    for line in agreement.lines() if has_targets else ():
         (screen.note if output is None else screen.line)(line)
     screen.result(
         {
             "rows": n_rows,
             "output": output,
-            **(agreement.found() if told else {}),
+            **(agreement.found() if has_targets else {}),
             **({"predictions": labels} if collect else {}),
         }
     )
 
 
 def _check_lines(svm: Any, path: str) -> None:
-    """Refuse classes that are not a line each: it could not be told which row has which."""
+    """Refuse classes with line breaks: predictions are one line for each row."""
     for label in map(label_text, getattr(svm, "classes_", np.array([])).tolist()):
         if set(label) & set("\r\n"):
             raise CommandError(

@@ -104,7 +104,7 @@ def _steps(found: Any) -> Iterator[tuple[str, str]]:
 
 
 def at_edge(search: Any) -> str:
-    """What is said where the best candidate is at the edge of the grid; empty where it is not."""
+    """A note if the best candidate is at the edge of the grid; else empty."""
     found = []
     for name, value in search.best_params_.items():
         tried = search.param_grid_.get(name, [])

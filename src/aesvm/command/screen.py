@@ -65,7 +65,7 @@ class Terminated(BaseException):
 
 
 class CommandError(Exception):
-    """Something the user can mend; ``code`` is the exit code it ends with."""
+    """An error that the user can correct; ``code`` is the exit code."""
 
     code = BAD_DATA
 
@@ -206,10 +206,10 @@ class Bars:
         return self
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Nothing: tasks are told of as they begin."""
+        """Nothing: a task is shown when it begins."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing: the bars are taken away by who drew them."""
+        """Nothing: ``Screen.progress`` removes the bars."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Draw a bar for a task that has several parts."""

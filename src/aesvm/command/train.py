@@ -19,6 +19,7 @@ from aesvm.command.models import (
     OUTLIER_OR_NOT,
     Agreement,
     check_model_path,
+    checked_device,
     note_columns,
     save_model,
 )
@@ -102,6 +103,7 @@ def estimator_of(options: Any) -> Any:
         "refine": int(options.refine) if options.refine.isdecimal() else options.refine,
         "max_vectors": options.max_vectors,
         "time_limit": options.time_limit,
+        "device": checked_device(options.device),
         "n_jobs": options.jobs,
     }
     if kernel == "poly":
@@ -216,7 +218,7 @@ def _cross_validate(estimator: Any, rows: Chunk, name: str, options: Any, screen
 
 
 def _report(estimator: Any, amounts: Amounts, model_path: str, screen: Screen) -> None:
-    machines = solved(estimator, amounts)
+    machines = libsvm_summaries(estimator, amounts)
     n_support = len(estimator.support_)
     classifies = hasattr(estimator, "classes_")
     for line in training_lines(machines, n_support, classifies):
@@ -245,7 +247,7 @@ def _report(estimator: Any, amounts: Amounts, model_path: str, screen: Screen) -
 _AT_BOUND = 1e-9
 
 
-class Solved(NamedTuple):
+class LibsvmSummary(NamedTuple):
     """What LIBSVM prints of a machine; None where it prints nothing, or it does not apply."""
 
     n_iter: int
@@ -267,7 +269,9 @@ class Solved(NamedTuple):
         yield f"nSV = {self.n_sv}" + ("" if self.n_bsv is None else f", nBSV = {self.n_bsv}")
 
 
-def training_lines(machines: list[Solved], n_support: int, classifies: bool) -> Iterator[str]:
+def training_lines(
+    machines: list[LibsvmSummary], n_support: int, classifies: bool
+) -> Iterator[str]:
     """Those of svm-train."""
     for machine in machines:
         yield from machine.lines()
@@ -299,7 +303,7 @@ class Amounts(NamedTuple):
         return cls(float(weights.sum()), of_classes, of_vectors)
 
 
-def solved(model: Any, amounts: Amounts) -> list[Solved]:
+def libsvm_summaries(model: Any, amounts: Amounts) -> list[LibsvmSummary]:
     """The machines of a fitted estimator, its classes in LIBSVM's order.
 
     A model in the span of few vectors has coefficients that are no solution of the dual problem:
@@ -313,7 +317,7 @@ def solved(model: Any, amounts: Amounts) -> list[Solved]:
         return _of_pairs(model, dual, amounts, n_iter, objective)
     alphas, cost = np.abs(dual[0]), getattr(model, "C", 1.0)
     bounds = None if amounts.of_vectors is None else cost * amounts.of_vectors
-    found = _solved(n_iter[0], objective[0], -model.intercept_[0], alphas, bounds)
+    found = _summary(n_iter[0], objective[0], -model.intercept_[0], alphas, bounds)
     if hasattr(model, "epsilon") and amounts.total is not None:
         found = found._replace(nu=float(alphas.sum()) / (cost * amounts.total))
     elif hasattr(model, "epsilon_"):
@@ -323,7 +327,7 @@ def solved(model: Any, amounts: Amounts) -> list[Solved]:
 
 def _of_pairs(
     model: Any, dual: NDArray, amounts: Amounts, n_iter: NDArray, objective: NDArray
-) -> list[Solved]:
+) -> list[LibsvmSummary]:
     n_classes = len(model.classes_)
     order = range(n_classes) if model.tie_order_ is None else model.tie_order_.tolist()
     ends = np.cumsum(model.n_support_)
@@ -348,7 +352,7 @@ def _of_pairs(
             nu = float(alphas.sum()) / total
         rho = -model.intercept_[at] * (-1 if n_classes == 2 else 1) * (1 if first == i else -1)
         scale = 1.0 if not hasattr(model, "nu") else np.nan if C is None else C**2
-        found = _solved(n_iter[at], scale * objective[at], rho, alphas, bounds)
+        found = _summary(n_iter[at], scale * objective[at], rho, alphas, bounds)
         machines.append(found._replace(nu=nu, C=C))
     return machines
 
@@ -362,14 +366,14 @@ def libsvm_order(classes: NDArray, y: NDArray) -> list[int]:
     return order
 
 
-def _solved(
+def _summary(
     n_iter: Any, objective: float, rho: float, alphas: NDArray, bounds: NDArray | None
-) -> Solved:
+) -> LibsvmSummary:
     used, n_bsv = alphas > 0, None
     if bounds is not None:
         n_bsv = int(np.sum(used & (alphas >= (1.0 - _AT_BOUND) * bounds)))
     known = float(objective) if np.isfinite(objective) else None
-    return Solved(int(n_iter), known, float(rho) + 0.0, int(used.sum()), n_bsv)  # no -0.0
+    return LibsvmSummary(int(n_iter), known, float(rho) + 0.0, int(used.sum()), n_bsv)  # no -0.0
 
 
 def warm_up(options: Any, columns: DataOptions, screen: Screen) -> None:

@@ -1,8 +1,8 @@
 """Dask collections as partitions of rows, and work handed to the workers of a cluster.
 
 Answers of partitions are merged on the workers, ``split_every`` at a time, in an order that depends
-on the partitions alone; the last merge comes here. All that a worker holds can be made again from
-the collection, so one that dies costs time and nothing else.
+on the partitions alone. The last merge is made in this process. All that a worker holds can be made
+again from the collection, so one that dies costs time and nothing else.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[Partition]:
 def one_block_of_columns(X: da.Array) -> da.Array:
     """The array, cut by rows alone."""
     if X.ndim != 2:
-        raise ValueError(f"X has {X.ndim} dimensions: pass rows of features, in two.")
+        raise ValueError(f"X has {X.ndim} dimensions: pass an array of two, rows and features.")
     return X if X.numblocks[1] == 1 else X.rechunk({1: -1})
 
 

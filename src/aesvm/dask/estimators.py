@@ -15,13 +15,12 @@ from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method
 from aesvm.estimators.prediction import MachineEstimator, PairwiseClassifier
 from aesvm.estimators.validation import with_or_without_classes
-from aesvm.nu_svc import AENuSVC
 from aesvm.one_class import AEOneClassSVM
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.representative_set import RepresentativeSet, set_rows
 from aesvm.runtime.scikit_learn import CallbackSupportMixin
-from aesvm.svc import AESVC
+from aesvm.svc import AESVC, AENuSVC
 from aesvm.svr import AESVR, AENuSVR, fitted_width
 
 
@@ -99,7 +98,7 @@ class DaskAENuSVC(
     Parameters
     ----------
     split_every, client
-        As in :class:`DaskAESVC`, and so is all that is said there of rows and predictions.
+        As in :class:`DaskAESVC`, whose notes on rows and predictions apply here too.
     **parameters
         Those of :class:`aesvm.AENuSVC`. ``nu`` must be feasible for the weights of all rows.
 
@@ -184,7 +183,7 @@ class DaskAENuSVR(
     Parameters
     ----------
     split_every, client
-        As in :class:`DaskAESVR`, and so is all that is said there of rows and predictions.
+        As in :class:`DaskAESVR`, whose notes on rows and predictions apply here too.
     **parameters
         Those of :class:`aesvm.AENuSVR`.
 
@@ -336,7 +335,7 @@ class DaskRepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEst
         self : DaskRepresentativeSet
         """
         if groups is not None:
-            raise ValueError("groups is given: on a cluster, make them a part of y.")
+            raise ValueError("groups must be None on a cluster: make the groups part of y.")
         if self.keep_combinations:
             raise ValueError(
                 "keep_combinations=True: combinations of rows on many machines are not kept."

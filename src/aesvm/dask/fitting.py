@@ -221,7 +221,7 @@ class DaskMachine(LinkedToDocumentation):
                 warn_if_looser(tree, first_tol, self.memory_budget)
             learns.check_enough(tally, "y")
             first = GatheredRows(rows.condensed(tree), tree.hull_tol)
-            rows.progress.say(f"{tree.n_rows:,} rows reduced, {len(tree.everything()):,} came here")
+            rows.progress.say(f"{tree.n_rows:,} rows reduced to {len(tree.everything()):,}")
             counts = tally.sorted_classes(first.rows.groups)
             gathered = Gathered(first, tally, counts, rows.scale)
             train_gathered(self, plan, gathered, rows, rows.run, rows.progress)

@@ -1,4 +1,4 @@
-"""Waiting for a cluster: for futures as they finish, and what is said where none does."""
+"""Waiting for futures of a cluster as they finish, and the errors if none does."""
 
 from __future__ import annotations
 

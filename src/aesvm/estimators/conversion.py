@@ -44,7 +44,10 @@ _SHARED = ("classes_", "class_weight_", "feature_names_in_", "n_features_in_", "
 def check_compress(n_vectors: int | None, tol: float | None) -> None:
     """Refuse arguments of ``compress`` that set no limit, or an impossible one."""
     if n_vectors is None and tol is None:
-        raise ValueError("compress needs n_vectors or tol: how small, or how near.")
+        raise ValueError(
+            "compress needs n_vectors (the most vectors to keep), or tol (the largest change of a "
+            "decision value)."
+        )
     whole = isinstance(n_vectors, Integral) and not isinstance(n_vectors, bool)
     if n_vectors is not None and not (whole and n_vectors >= 1):
         raise ValueError(f"n_vectors={n_vectors!r} must be a whole number of at least 1.")
@@ -57,8 +60,8 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     model = model_of(estimator)
     if model.spec.kernel == "precomputed":
         raise ValueError(
-            'kernel="precomputed": compress needs kernel values of support vectors among each '
-            "other, which a model of a kernel matrix does not have."
+            'kernel="precomputed": compress needs the kernel matrix of the support vectors, which '
+            "the model does not keep."
         )
     if not model.spec.is_definite:
         raise ValueError(
@@ -190,9 +193,9 @@ def _measured(
 def to_sklearn(estimator: Any) -> Any:
     """The model as a fitted estimator of scikit-learn, with the same decision values.
 
-    It has our values of the parameters that both have; ``gamma`` is the number that was used. With
-    dense support vectors, scikit-learn's estimators predict dense rows alone. They settle ties of
-    votes in the order of ``classes_``; a warning says so where ``tie_order_`` is another.
+    Parameters that both estimators have keep their values; ``gamma`` is the number that was used.
+    With dense support vectors, scikit-learn's estimators predict dense rows only. They settle ties
+    of votes in the order of ``classes_``; a warning says so if ``tie_order_`` is another.
 
     Returns
     -------
@@ -215,7 +218,7 @@ def to_sklearn(estimator: Any) -> Any:
     if callable(estimator.kernel):
         raise ValueError(
             f"kernel={estimator.kernel!r}: with a callable, scikit-learn's estimators need all "
-            "rows of training, which the model does not keep: use a kernel by its name."
+            "training rows, which the model does not keep: use a kernel by its name."
         )
     if estimator.kernel not in _THEIR_KERNELS:
         known = ", ".join(map(repr, _THEIR_KERNELS))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar, cast
 
 from aesvm.machines.processor import processor
-from aesvm.runtime.jit import told_of_compiling
+from aesvm.runtime.jit import compiling_reported_to
 from aesvm.runtime.progress import STEPS, Ending, Limit, Progress, say
 from aesvm.runtime.scikit_learn import as_preferred, with_callbacks
 from aesvm.runtime.threads import Threads, one_blas_thread
@@ -129,7 +129,7 @@ def fitting(
     """The threads of a fit, with BLAS held to one thread in each, and its progress."""
     device = processor(getattr(estimator, "device", "cpu"))
     with (
-        told_of_compiling(functools.partial(_tell, estimator)),
+        compiling_reported_to(functools.partial(_tell, estimator)),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
         device.computing(),

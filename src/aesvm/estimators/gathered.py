@@ -78,17 +78,17 @@ def train_gathered(
     chosen = set_of(estimator, fit.first.hull_tol)
     set_rows(chosen, fit.first.rows, tally.n_rows, estimator.gamma_)
     trained_on = TrainedOn(
-        False,
-        tally.digest,
-        trained_with(estimator),
-        fit.hull_tol,
-        tally.n_rows,
-        tally.n_rows if fit.n_solved is None else fit.n_solved,
-        fit.records,
-        Terms.of([]),
-        spec.definiteness,
-        fit.n_vectors,
-        columns_of(fit.history),
+        in_memory=False,
+        digest=tally.digest,
+        parameters=trained_with(estimator),
+        hull_tol=fit.hull_tol,
+        n_rows=tally.n_rows,
+        n_solved=tally.n_rows if fit.n_solved is None else fit.n_solved,
+        records=fit.records,
+        multipliers=Terms.of([]),
+        definiteness=spec.definiteness,
+        n_vectors=fit.n_vectors,
+        history=columns_of(fit.history),
     )
     shape = (tally.n_rows, estimator.n_features_in_)
     cut_short = progress.ending.message()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -56,7 +56,6 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
     "shrinking": ["boolean"],
-    "device": "no_validation",  # check_name says which there are
     **STREAM_CONSTRAINTS,
 }
 
@@ -76,6 +75,12 @@ class KernelMachine(LinkedToDocumentation):
     _trained_on_: dict[str, Any]  # see TrainedOn
     _stream_: StreamedModel | None  # None where the model is of rows in memory
 
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """scikit-learn's, which inspects a signature, and every fit asks."""
+        return super()._get_param_names()  # type: ignore[misc]
+
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -86,7 +91,7 @@ class KernelMachine(LinkedToDocumentation):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             The rows, or with ``kernel="precomputed"`` their kernel matrix.
         y : array-like of shape (n_samples,)
-            What is to be learned: classes, or numbers; ignored where outliers are to be found.
+            Targets: classes or numbers. :class:`aesvm.AEOneClassSVM` ignores them.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of C by row; rows of weight zero are left out.
 
@@ -103,19 +108,19 @@ class KernelMachine(LinkedToDocumentation):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Take in some more rows of a stream, which is never held whole.
+        """Add rows of a stream, which need not fit into memory as a whole.
 
-        The first call, and the first after ``fit``, begins a stream. Its rows are represented
-        within ``hull_tol``, and ``memory_budget``; the model is that of ``refine=0``, trained again
-        whenever the stream has grown by a quarter, and by a call without rows. ``gamma`` must be a
-        number.
+        The first call begins a stream, as does the first call after ``fit``. Representatives stand
+        for its rows, within ``hull_tol`` and ``memory_budget``. The model is that of ``refine=0``.
+        It is trained again whenever the stream has grown by a quarter, and by a call without rows.
+        ``gamma`` must be a number.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
-            The next rows. Without any, what is waiting is taken in, and the model trained.
+            The next rows. None: train the model on all rows so far.
         y : array-like of shape (n_samples,), default=None
-            Their targets; ignored where outliers are to be found.
+            Their targets. :class:`aesvm.AEOneClassSVM` ignores them.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the rows; rows of weight zero are left out.
 
@@ -126,15 +131,13 @@ class KernelMachine(LinkedToDocumentation):
         return self._take_in(X, y, sample_weight)
 
     def _take_in(self, X: Any, y: Any, sample_weight: Any, classes: NDArray | None = None) -> Self:
-        """Take in some more rows of a stream; ``classes``: all that will come."""
+        """Add rows of a stream; ``classes``: all that will come."""
         check(facts_of(self, in_memory=False))
         before: StreamedModel | None = getattr(self, "_stream_", None)
         if before is None and X is None:
             raise ValueError("partial_fit without X needs rows of a stream that has begun.")
         if X is None and not (y is None and sample_weight is None):
-            raise ValueError(
-                "X=None: y and sample_weight of partial_fit belong to rows, pass X too."
-            )
+            raise ValueError("X=None: y and sample_weight belong to rows: pass X too.")
         if before is None:
             forget(self)
             before = StreamedModel(new_stream(self, self.hull_tol), classes)
@@ -159,12 +162,11 @@ class KernelMachine(LinkedToDocumentation):
         ----------
         source : iterable of (X, y, sample_weight)
             Chunks of rows; y and sample_weight may be None. The readers of ``aesvm.io`` are such
-            sources. One that can be iterated over again is read once more for ``gamma="scale"``,
-            and twice for each round that ``refine`` asks for. After the last round it is read once
-            more where that look is cheap. With ``max_vectors`` it is read some five to twelve
-            times. Where a callback such as
-            :class:`aesvm.TimeLimit` ends the first pass, the model is that of the rows read so
-            far, ``n_seen_`` of them.
+            sources. A source that can be iterated over again is read once more for
+            ``gamma="scale"``, twice for each round that ``refine`` asks for, and once more after
+            the last round if that is cheap. With ``max_vectors`` it is read five to twelve times.
+            If a callback such as :class:`aesvm.TimeLimit` ends the first pass, the model is trained
+            on the rows read so far, ``n_seen_`` of them.
 
         Returns
         -------
@@ -184,8 +186,8 @@ class KernelMachine(LinkedToDocumentation):
         again = self.refine != 0 and readable_again(source)
         if not again and self.refine not in (0, "auto"):
             raise ValueError(
-                f"refine={self.refine} makes rounds, in which source is read again, and this one "
-                'can be read only once: use refine=0, or "auto".'
+                f"refine={self.refine} reads source again in each round, and this source can be "
+                'read only once: use refine=0, or "auto".'
             )
         forget(self)
         validate = partial(self._learns.chunk, self, None)
@@ -212,12 +214,12 @@ class KernelMachine(LinkedToDocumentation):
     to_sklearn = to_sklearn
 
     def select(self) -> tuple[Any, NDArray, NDArray[np.float64]]:
-        """Rows, classes and weights of a stream's set: see ``RepresentativeSet.select``."""
+        """The representatives of a stream: see ``RepresentativeSet.select``."""
         check_is_fitted(self)
         if self._stream_ is None:
             raise ValueError(
-                "select gives the representatives of a stream, and this was fitted to X: "
-                "X[representative_set_.sample_indices_] are its representatives."
+                "select returns the representatives of a stream, and this model was fitted to X: "
+                "its representatives are X[representative_set_.sample_indices_]."
             )
         return self._stream_.stream.tree.everything().columns()
 
@@ -227,9 +229,9 @@ class KernelMachine(LinkedToDocumentation):
     ) -> Certificate:
         """Compute what ``certificate_`` lacks, from the rows the model was trained on.
 
-        It takes one look at all rows and, where the model is not exact, the kernel values of
-        all rows with a multiplier among each other. A model whose fitted attributes were changed
-        after training (``intercept_``, say) is refused.
+        It computes the decision values of all rows and, if the model is not exact, the kernel
+        matrix of all rows with a non-zero multiplier. A model whose fitted attributes (such as
+        ``intercept_``) were changed after training is refused.
 
         Parameters
         ----------
@@ -263,25 +265,26 @@ class KernelMachine(LinkedToDocumentation):
         X: ArrayLike | None = None,
         **others: Any,
     ) -> Self:
-        """The model on fewer of its support vectors, to be kept and to predict faster.
+        """A copy of the model with fewer support vectors: smaller, and faster to predict.
 
-        Vectors are chosen one by one. Each is the one whose span with the vectors before is
-        nearest to the model. Their coefficients and offset change decision values at all support
-        vectors least; with ``tol`` the model is projected onto their span, and keeps its offset
-        unless it finds outliers. Pairs of classes have vectors in common.
+        Vectors are chosen one by one, each so that the span of those chosen comes closest to the
+        model. Coefficients and offset then change the decision values at all support vectors as
+        little as possible. With ``tol`` the model is projected onto the span, and keeps its offset
+        unless it finds outliers. Pairs of classes share vectors.
 
         Parameters
         ----------
         n_vectors : int, default=None
-            The most support vectors that are kept.
+            The most support vectors to keep.
         tol : float, default=None
-            The most that a decision value may change, times ``sqrt(k(x, x))``: as many vectors are
-            kept as that needs, but no more than ``n_vectors``. One of the two must be given.
+            The most that a decision value may change, in units of ``sqrt(k(x, x))``. As many
+            vectors are kept as that needs, but no more than ``n_vectors``. One of the two must be
+            given.
         X : {array-like, sparse matrix} of shape (n_samples, n_features), default=None
             Rows to measure changes on. Of a one-class SVM, pass rows like the training rows: the
             offset is then set so that as many of them are outliers as before.
         **others : dict
-            Refused: as few vectors as training had by ``max_vectors`` are ``n_vectors`` here.
+            Refused. (The limit that is called ``max_vectors`` in training is ``n_vectors`` here.)
 
         Returns
         -------
@@ -304,15 +307,15 @@ class KernelMachine(LinkedToDocumentation):
         if others:
             raise TypeError(
                 f"{type(self).__name__}.compress has no {next(iter(others))}: n_vectors is the "
-                "most support vectors that are kept, tol how far decision values may change, and "
-                "X rows to measure that on."
+                "most support vectors to keep, tol how far decision values may change, and X rows "
+                "to measure that on."
             )
         check_compress(n_vectors, tol)
         return compressed(self, n_vectors, tol, X)
 
     @takes_source
     def certify_stream(self, source: Iterable[tuple[Any, Any, Any]]) -> Certificate:
-        """Compute the objective that ``certificate_`` lacks, by a pass over the rows again.
+        """Compute the objective that ``certificate_`` lacks, with another pass over the rows.
 
         Parameters
         ----------

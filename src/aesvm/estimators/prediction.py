@@ -34,7 +34,7 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
     device = processor(model.spec.device)
-    if not sp.issparse(model.vectors):
+    if not (sp.issparse(model.vectors) or sp.issparse(rows)):
         rows = device.new_rows(rows, X)
     return device.like_input(getattr(model, method)(rows, estimator.n_jobs), X)
 
@@ -258,10 +258,10 @@ def _no_probabilities(estimator: Any, method: str) -> AttributeError:
     name = type(estimator).__name__
     here = name.removeprefix("Dask")  # calibration knows rows in memory alone
     return AttributeError(
-        f"{name} has no {method}: its decision values are no probabilities. With rows in memory, "
+        f"{name} has no {method}: its decision values are not probabilities. With rows in memory, "
         f"CalibratedClassifierCV({here}(...), ensemble=False).fit(X, y) of sklearn.calibration "
-        "gives them; of a model that is fitted, CalibratedClassifierCV(FrozenEstimator(model))"
-        ".fit(X_new, y_new) does, with rows that it was not trained on."
+        "has them; for a fitted model, use CalibratedClassifierCV(FrozenEstimator(model))"
+        ".fit(X_new, y_new), with rows that the model was not trained on."
     )
 
 

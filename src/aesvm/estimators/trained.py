@@ -5,7 +5,6 @@ Also what a fitted estimator keeps of all that, for its certificate.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from math import isinf
@@ -19,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.bases.ladder import Reached, train_in_time
 from aesvm.bases.span_training import SpanTraining, train_in_span
-from aesvm.certificate.certificate import Certificate, certificate_of
+from aesvm.certificate.certificate import NOT_LOOKED, Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import (
@@ -41,8 +40,8 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
-from aesvm.machines.estimates import check_memory, expected
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
+from aesvm.machines.fit_memory import check_memory, expected_memory
 from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
@@ -56,8 +55,8 @@ from aesvm.runtime.warn import warn
 from aesvm.sets.digest import Digest, differing, digest
 from aesvm.sets.distinct import row_hashes
 
-#: Up to this relative gap nothing is warned of where ``refine=0`` asks for representatives alone:
-#: beyond, the objective may be over twice that of the exact SVM.
+#: With ``refine=0``, a relative gap up to this causes no warning. Beyond it, the objective may be
+#: more than twice that of the exact SVM.
 _USUAL_GAP = 0.5
 
 
@@ -87,7 +86,7 @@ class TrainedOn(NamedTuple):
         check_is_fitted(estimator)
         if not hasattr(estimator, "_trained_on_"):
             raise AttributeError(
-                f"this {type(estimator).__name__} was read from a file that says nothing of its "
+                f"this {type(estimator).__name__} was read from a file without information on its "
                 "training: it has no certificate_."
             )
         kept = estimator._trained_on_
@@ -115,17 +114,17 @@ class TrainedOn(NamedTuple):
     def certificate(self) -> Certificate:
         return certificate_of(
             self.records,
-            self.n_rows,
-            self.n_solved,
-            self.hull_tol,
-            self.definiteness,
-            self.in_memory,
-            self.n_vectors,
-            steps_of(self.history),
-            self.plan,
-            self.remedy,
-            self.stopped_after,
-            self.exact_after,
+            n_rows=self.n_rows,
+            n_solved=self.n_solved,
+            hull_tol=self.hull_tol,
+            definiteness=self.definiteness,
+            in_memory=self.in_memory,
+            n_vectors=self.n_vectors,
+            history=steps_of(self.history),
+            plan=self.plan,
+            remedy=self.remedy,
+            stopped_after=self.stopped_after,
+            exact_after=self.exact_after,
         )
 
 
@@ -142,7 +141,7 @@ _PREDICT = (
 
 
 def _hashes(estimator: Any) -> dict[str, str]:
-    """A hash of each attribute that predicts: tells whether it was changed after training."""
+    """A hash of each attribute that predicts, to see whether it was changed after training."""
     fitted = {name: getattr(estimator, name) for name in _PREDICT if hasattr(estimator, name)}
     return {name: _hash(values) for name, values in fitted.items()}
 
@@ -166,9 +165,7 @@ def check_as_trained(estimator: Any) -> None:
     """Refuse to certify a model that is no longer the one that was trained."""
     changed = TrainedOn.of(estimator).changed(estimator)
     if changed:
-        raise ValueError(
-            f"{_said_of(changed)}: certify is for the model that was trained, as fit leaves it."
-        )
+        raise ValueError(f"{_said_of(changed)}: certify needs the model as fit left it.")
 
 
 def _said_of(changed: list[str]) -> str:
@@ -182,11 +179,11 @@ def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int
 
     ``how``: in which order, or where, the rows are to be.
     """
-    wanted = f"certify needs what the model was trained on, {how}."
+    wanted = f"certify needs the rows that the model was trained on, {how}."
     if n_rows != estimator.shape_fit_[0]:
         before = f"{estimator.shape_fit_[0]:,}"
         raise ValueError(
-            f"X has {n_rows:,} rows, and {before} when the model was trained: {wanted}"
+            f"X has {n_rows:,} rows, and had {before} when the model was trained: {wanted}"
         )
     *others, last = differing(found, known.digest) or [""]
     if last:
@@ -197,11 +194,11 @@ def check_same_rows(estimator: Any, known: TrainedOn, found: Digest, n_rows: int
 
 
 def check_not_compressed(estimator: Any) -> None:
-    """Refuse to certify a model of rows elsewhere that no longer has what it takes."""
+    """Refuse to certify a compressed model of a stream."""
     if not TrainedOn.of(estimator).in_memory and hasattr(estimator, "compression_"):
         raise ValueError(
-            "compress keeps nothing of the stream that a model was trained on, so it cannot be "
-            "certified: call certify_stream of the model before."
+            "a compressed model keeps nothing of its stream, so it cannot be certified: call "
+            "certify_stream before compress."
         )
 
 
@@ -210,7 +207,7 @@ def certificate(estimator: Any) -> Certificate:
     known = TrainedOn.of(estimator)
     changed = known.changed(estimator)
     if changed:
-        warn(f"{_said_of(changed)}: certificate_ is of the model that was trained.")
+        warn(f"{_said_of(changed)}: certificate_ describes the model as fit left it.")
     return known.certificate()
 
 
@@ -240,9 +237,12 @@ def set_trained(
         ended, advice = f"max_iter={estimator.max_iter} was reached", "raise max_iter"
     done = outcome(plan, exact, n_rounds, ended)
     certificate = trained_on._replace(plan=done, remedy=advice).keep(estimator)
-    say(estimator, f"certificate: {certificate.verdict()}")
+    if estimator.verbose:
+        say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
-        known = "certificate_ says how near the model is."
+        known = "certificate_ says how close the model is."
+        if certificate.estimated_gap is None and certificate.missing.get("gap") == NOT_LOOKED:
+            known = f"How close the model is was not computed ({NOT_LOOKED})."
         warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
         return
     easier = "lower C" if hasattr(estimator, "C") else "raise nu"
@@ -295,12 +295,11 @@ def fit_rows(
             )
             prepared = work.distinct()
             pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
-            asked = replace(asked, seconds=progress.seconds_left())
             chosen = plan(counted(asked, work, prepared), pilots)
             progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
             if isinstance(chosen, Exact) and spec.device == "cpu":
                 check_memory(work, prepared)
-                if estimator.verbose and (takes := expected(work, prepared)):
+                if estimator.verbose and (takes := expected_memory(work, prepared)):
                     progress.say(f"memory: some {takes}")
             reached: Reached | None = None
             match chosen:
@@ -327,17 +326,17 @@ def fit_rows(
             in_span = isinstance(chosen, Span)
             reached = Reached(n_rows if in_span else n_solved, n_solved if in_span else None)
         trained_on = TrainedOn(
-            True,
-            known,
-            trained_with(estimator),
-            estimator.hull_tol,
-            len(prepared.rows),
-            reached.n_solved,
-            trained.records,
-            trained.multipliers,
-            spec.definiteness,
-            reached.n_vectors,
-            columns_of(trained.history),
+            in_memory=True,
+            digest=known,
+            parameters=trained_with(estimator),
+            hull_tol=estimator.hull_tol,
+            n_rows=len(prepared.rows),
+            n_solved=reached.n_solved,
+            records=trained.records,
+            multipliers=trained.multipliers,
+            definiteness=spec.definiteness,
+            n_vectors=reached.n_vectors,
+            history=columns_of(trained.history),
             stopped_after=reached.stopped_after,
             exact_after=reached.exact_after,
         )
@@ -354,8 +353,8 @@ def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Cer
     if not known.in_memory:
         check_not_compressed(estimator)
         raise ValueError(
-            "certify needs all rows here, and the model was trained on rows that are "
-            "elsewhere: use certify_stream."
+            "certify needs all rows in memory, and the model was trained on a stream: use "
+            "certify_stream."
         )
     check_unchanged(estimator, known.parameters)
     check_as_trained(estimator)
@@ -389,12 +388,17 @@ def _valid_input(
     return data, y, valid_weights(sample_weight, data)
 
 
+def name_of_rows(spec: KernelSpec) -> tuple:
+    """The name of a fit's rows, wherever they are, in work that fits share."""
+    return "rows", spec.device, spec.kernel == "precomputed"
+
+
 def _kernel(
     estimator: Any, spec: KernelSpec, X: Any, learner: Learner, given: Any, shared: SharedWork
 ) -> TrainingKernel:
     """The kernel matrix of a fit; ``given``: its rows, as they were given."""
     rows = shared.of_rows(
-        ("rows", spec.device),
-        lambda: processor(spec.device).rows(X, given, partial(say, estimator)),
+        name_of_rows(spec),
+        lambda: processor(spec.device).rows(spec, X, given, partial(say, estimator)),
     )
     return TrainingKernel(spec, X, estimator.tol, learner.joint_targets, rows)

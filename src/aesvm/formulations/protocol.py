@@ -69,7 +69,7 @@ class Decision(NamedTuple):
 
 
 class Formulation(Protocol):
-    """The mathematics of one formulation. Arrays are over rows where nothing else is said.
+    """The mathematics of one formulation. Arrays are over rows unless stated otherwise.
 
     The rows may be those of several machines, one after another. The offsets of ``positions`` are
     then arrays over rows; those of ``width`` and ``decision``, costs and norms are arrays over

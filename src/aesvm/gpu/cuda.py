@@ -1,6 +1,6 @@
 """Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``rows.cu`` and ``steps.cu``.
 
-``hull``, ``linear_algebra`` and ``shapley`` have those of other files, by ``compiled``.
+``hull``, ``linear_algebra`` and ``shapley`` compile those of other files, by ``compiled``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """DeriveRS on the device: subsets cut (``partition``) and reduced (``hull``) there.
 
-What it is made of, in which order, and when it is given up is that of ``sets.derive``.
+The steps, their order and the rule for giving up are those of ``sets.derive``.
 
 The Gram blocks of many subsets are made at once: of dense vectors, by a batched matrix product and
 the kernel's map; of rows that the host alone has (sparse ones, or a given matrix), they are the

@@ -1,7 +1,7 @@
 """A GPU: its arrays, its memory, and its streams.
 
-The drivers of this folder are written for an array namespace, CuPy's. Tests put NumPy in its place,
-and plain operations in place of compiled ones, so that the drivers run where there is no GPU.
+The modules of this folder are written for an array namespace, CuPy's. Tests replace it by NumPy,
+and compiled operations by plain ones, so that the modules run without a GPU.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Device:
         return sparse.csr_matrix(rows)
 
     def to_host(self, values: Any, out: NDArray | None = None) -> NDArray:
-        """An array of the device as one of NumPy's: ``out``, where that is given."""
+        """An array of the device as a NumPy array: ``out``, if given."""
         if isinstance(values, np.ndarray):
             return values
         return values.get() if out is None else values.get(out=out)

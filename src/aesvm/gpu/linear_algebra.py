@@ -1,4 +1,4 @@
-"""Linear algebra of a device's arrays that NumPy's functions do not lead to: by CuPy.
+"""Linear algebra of device arrays by CuPy, where NumPy's functions do not dispatch to it.
 
 Nothing here is for arrays of the host, and nothing waits for a result but a Cholesky factor.
 """

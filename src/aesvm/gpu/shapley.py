@@ -33,9 +33,8 @@ def products_on_device(
     ----------
     device : Device
     game : Game
-        Of ``inspection.products``.
     rules : Rules
-        Of ``inspection.quadrature``.
+        Both of ``inspection.products``.
     X, background : arrays or CSR matrices
     done : callable
         Called now and then with the share that is done.

@@ -1,6 +1,6 @@
 // What the 32 threads of a warp find together: minima, sums, the first of them.
 //
-// All of them call these functions together, and all are told.
+// All threads of a warp call these functions together, and all get the result.
 
 #define ALL 0xffffffffu
 

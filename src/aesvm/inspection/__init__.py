@@ -1,4 +1,4 @@
-"""Why a machine decides as it does: exact Shapley values."""
+"""Explanations of decision values: exact Shapley values."""
 
 from aesvm.inspection.display import ShapleyDisplay
 from aesvm.inspection.shapley import ShapleyValues, shapley_values

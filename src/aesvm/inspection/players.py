@@ -1,7 +1,7 @@
-"""Who plays: raw columns of a table, whatever a pipeline's steps make of them.
+"""The players of the Shapley values: raw columns of a table, traced through a pipeline's steps.
 
-A step may scale a column, encode it by several, or leave it out: the columns it hands on come from
-one raw column each. Steps that mix columns, as PCA does, leave no product over raw columns.
+A step may scale a column, encode it by several, or leave it out: each column that it passes on
+comes from one raw column. Steps that mix columns, as PCA does, leave no product over raw columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.tabular import DateParts, LevelNames
 
-#: Steps that hand on a column for each, in the same order.
+#: Steps that pass on one column for each, in the same order.
 _ONE_BY_ONE = (
     Binarizer,
     LevelNames,
@@ -48,7 +48,7 @@ _ONE_BY_ONE = (
 
 
 class Players(NamedTuple):
-    """Who plays, of all that a machine sees."""
+    """The players: raw columns or groups of them, and the machine's columns of each."""
 
     names: list[str]
     raw_names: list[str]  #: of the raw columns
@@ -57,7 +57,7 @@ class Players(NamedTuple):
     ends: NDArray[np.int64]  #: where those of each end
 
 
-def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
+def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
     """The steps before a fitted machine, None where there are none, and the machine itself.
 
     Examples
@@ -66,9 +66,9 @@ def taken_apart(estimator: Any) -> tuple[Pipeline | None, Any]:
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
     >>> from aesvm import AESVC
-    >>> from aesvm.inspection.players import taken_apart
+    >>> from aesvm.inspection.players import split_pipeline
     >>> pipe = make_pipeline(StandardScaler(), AESVC()).fit(*make_moons(100, random_state=0))
-    >>> taken_apart(pipe)
+    >>> split_pipeline(pipe)
     (Pipeline(steps=[('standardscaler', StandardScaler())]), AESVC())
     """
     steps: list[tuple[str, Any]] = []
@@ -105,7 +105,7 @@ def players_of(steps: Pipeline | None, machine: Any, X: Any, groups: Any) -> Pla
     origins = range(n_raw) if steps is None else _origins(steps, [*range(n_raw)], names)
     if len(origins) != machine.n_features_in_:
         raise ValueError(
-            f"model: its steps hand on {machine.n_features_in_} columns, and {len(origins)} were "
+            f"model: its steps pass on {machine.n_features_in_} columns, and {len(origins)} were "
             "expected: explain model[-1], with X as the other steps transform it."
         )
     used = {*origins}
@@ -181,9 +181,9 @@ def _positions(columns: Any, names: list[str], parameter: str) -> list[int]:
 
 
 def _origins(step: Any, origins: list[int], names: list[str]) -> list[int]:
-    """Of each column that a fitted step hands on, the raw column that it comes from.
+    """The raw column that each column of a fitted step's output comes from.
 
-    ``origins``, ``names``: of the columns that it gets.
+    ``origins``, ``names``: of the step's input columns.
     """
     if step is None or step == "passthrough":
         return origins
@@ -208,7 +208,7 @@ def _origins(step: Any, origins: list[int], names: list[str]) -> list[int]:
 
 
 def _sources(step: Any, n_columns: int) -> list[int]:
-    """Of each column that a step hands on, which of its columns it comes from."""
+    """The input column that each column of a step's output comes from."""
     every = [*range(n_columns)]
     if isinstance(step, _ONE_BY_ONE):
         return every
@@ -234,8 +234,8 @@ def _sources(step: Any, n_columns: int) -> list[int]:
     raise ValueError(
         f"model: {type(step).__name__} is not known to treat columns one by one, so that raw "
         "columns have no Shapley values in closed form. Explain the columns that the machine sees: "
-        "shapley_values(model[-1], model[:-1].transform(X)). (A FunctionTransformer is looked "
-        'through with feature_names_out="one-to-one".)'
+        "shapley_values(model[-1], model[:-1].transform(X)). (A FunctionTransformer needs "
+        'feature_names_out="one-to-one".)'
     )
 
 

@@ -7,13 +7,21 @@ a feature or a group of them: ``v(S) = prod_{j in S} p_j prod_{j not in S} q_j``
     phi_j = (p_j - q_j) int_0^1 prod_{l != j} (t p_l + (1 - t) q_l) dt,
 
 and Shapley's interaction index of two players is the same integral with two factors left out,
-times ``(p_i - q_i) (p_j - q_j)``. The integrand is a polynomial in t, and ``quadrature`` says how
-many nodes are as good as exact. Values of a model are sums over its vectors, with their
+times ``(p_i - q_i) (p_j - q_j)``. Values of a model are sums over its vectors, with their
 coefficients, and means over the background.
 
 A factor is ``m_l (1 + a_l s)`` with ``s = 2t - 1``, ``m_l = (p_l + q_l) / 2`` and ``a_l = (p_l -
-q_l) / (p_l + q_l)``, and nodes come in pairs s and -s, which share most operations. Products
-without one factor are quotients. That is safe: factors below 1e-30 are replaced by 1e-30, which
+q_l) / (p_l + q_l)``. The integrand is a polynomial in s, for which a Gauss-Legendre rule with N
+nodes is exact up to degree ``2N - 1``: ``N = m / 2`` nodes are exact where m factors are not
+constant. Far fewer are as good where p_l and q_l are close to each other. On the ellipse with foci
+-1 and 1 whose half axes add up to r > 1, the product of all ``1 + a_l s`` is at most
+``M = exp(sum_l |a_l| (r + 1/r) / 2)``. A polynomial of degree ``2N - 1`` is then within
+``2 M r^(1 - 2N) / (r - 1)`` of it (Bernstein), and the rule's error is at most twice that. A rule
+is used where this is less than a rounding, 2^-52, of the product of all m_l, which is the mean of
+the game over all coalitions.
+
+Nodes come in pairs s and -s, which share most operations. Products without one factor are
+quotients. That is safe: factors below 1e-30 are replaced by 1e-30, which
 changes the game by at most 1e-30 for each player, since no factor is above one. A product that
 underflows then belongs to a quotient below 1e-270.
 
@@ -29,8 +37,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import roots_legendre
 
-from aesvm.inspection.quadrature import rules_for
 from aesvm.kernels.blocks import copied_bytes
 from aesvm.kernels.functions import exponential
 from aesvm.kernels.matrix import dense
@@ -48,9 +56,12 @@ _PAIRS = 5
 #: Factors at nodes that a task computes, some tenth of a second; and the rows of a task, at most.
 _TASK_FACTORS, _TASK_ROWS = 5e8, 8
 
+#: The error of a quadrature that counts as none: a rounding.
+_ROUNDING = 2.0**-52
+
 
 class Game(NamedTuple):
-    """A sum of RBF kernels, and who plays."""
+    """A sum of RBF kernels, and its players."""
 
     vectors: Any  #: array or CSR matrix
     coefs: NDArray[np.float64]  #: (n_vectors, n_outputs)
@@ -61,6 +72,45 @@ class Game(NamedTuple):
     @property
     def n_players(self) -> int:
         return len(self.ends)
+
+
+class Rules(NamedTuple):
+    """Quadrature rules with more and more nodes, one to a line."""
+
+    sizes: NDArray[np.int64]  #: nodes of each, ascending
+    reaches: NDArray[np.float64]  #: the largest sum of the |a_l| that each is good for
+    nodes: NDArray[np.float64]  #: descending: 1 - t follows in the other half
+    weights: NDArray[np.float64]  #: which add up to one
+
+
+def rules_for(n_factors: int, step: int = 4) -> Rules:
+    """Rules for products of up to ``n_factors`` factors: the last one is exact for all of them.
+
+    Sizes are multiples of ``step``, the number of nodes in a block of the caller's loop.
+
+    Examples
+    --------
+    >>> from aesvm.inspection.products import rules_for
+    >>> rules_for(30).sizes
+    array([ 4,  8, 12, 16])
+    """
+    largest = -(-max(1, n_factors) // (2 * step))  # in steps
+    steps = [1]
+    while steps[-1] < largest:  # by a quarter: with many factors there are few rules
+        steps.append(min(largest, steps[-1] + max(1, steps[-1] // 4)))
+    sizes = step * np.array(steps, dtype=np.int64)
+    nodes, weights = np.zeros((2, len(sizes), sizes[-1]))
+    for own, size in enumerate(sizes):
+        at, weight = roots_legendre(int(size))
+        nodes[own, :size], weights[own, :size] = (1.0 - at) / 2.0, weight / 2.0
+    return Rules(sizes, np.array([_reach(int(size)) for size in sizes]), nodes, weights)
+
+
+def _reach(size: int) -> float:
+    """The largest sum of the |a_l| for which a rule of this size is good."""
+    r = np.geomspace(1.5, 1e4, 4000)
+    logs = np.log(_ROUNDING * (r - 1.0) / 4.0) + (2 * size - 1) * np.log(r)
+    return max(0.0, float(np.max(logs * 2.0 / (r + 1.0 / r))))
 
 
 def shapley_products(

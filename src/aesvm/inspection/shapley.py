@@ -14,9 +14,8 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu import devices
 from aesvm.gpu.shapley import products_on_device
-from aesvm.inspection.players import Players, players_of, taken_apart
-from aesvm.inspection.products import Game, shapley_products
-from aesvm.inspection.quadrature import rules_for
+from aesvm.inspection.players import Players, players_of, split_pipeline
+from aesvm.inspection.products import Game, rules_for, shapley_products
 from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.problem import pair_classes
 from aesvm.machines.processor import kind_of
@@ -115,22 +114,21 @@ def shapley_values(
 ) -> ShapleyValues:
     """Compute exact Shapley values of a machine with the RBF or the linear kernel.
 
-    The values are interventional: a feature that is not known takes the values that it has in
-    the background rows, whatever the known ones are. They are exact but for rounding, and not
-    sampled. The time grows with rows times background rows times support vectors times features.
+    The values are interventional: an unknown feature takes its values in the background rows,
+    whatever the known features are. They are exact up to rounding, not sampled. The time grows
+    with rows times background rows times support vectors times features.
 
     Parameters
     ----------
     model : estimator
-        Fitted: AESVC or another of the family, or a pipeline or search that ends in one. Scalers,
-        imputers, encoders, selections and a ColumnTransformer of these are looked through, so that
-        the columns of X are the players.
+        Fitted: AESVC or another SVM of aesvm, or a pipeline or search that ends in one. The
+        columns of X are the players, also before scalers, imputers, encoders, selections and a
+        ColumnTransformer of these.
     X : {array-like, sparse matrix, DataFrame} of shape (n_samples, n_features)
         The rows to explain, as ``predict`` takes them.
     background : int, or rows like X, default=100
-        The rows that the values compare with. Pass training rows, or some of them. A number draws
-        this many rows of X at random, always the same ones: a model does not keep its
-        training rows.
+        The rows to compare with. Pass training rows, or some of them: a model does not keep them. A
+        number draws that many rows of X at random, always the same ones.
     groups : dict or list, default=None
         Columns that play together: names of groups and their columns (names or numbers), or a
         list of lists of columns. Other columns play alone.
@@ -173,7 +171,7 @@ def shapley_values(
     True
     """
     n_jobs = valid_jobs(n_jobs)
-    steps, machine = taken_apart(model)
+    steps, machine = split_pipeline(model)
     trained = model_of(machine)
     kernel = trained.spec.kernel
     if kernel not in ("rbf", "linear"):

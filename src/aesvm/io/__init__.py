@@ -1,7 +1,7 @@
 """Files: readers of data larger than memory, and models that are written and read.
 
-A reader is a re-iterable of chunks ``(X, y, weights)``. Whoever trains on chunks needs nothing of
-this package: any iterable of such triples that can be iterated over again will do.
+A reader is a re-iterable of chunks ``(X, y, weights)``. The estimators take any iterable of such
+triples that can be iterated over again; it need not come from this package.
 """
 
 from aesvm.io.base import BadLineError, Chunk, ChunkIterator, ChunkReader

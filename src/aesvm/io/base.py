@@ -1,9 +1,8 @@
 """What every reader is: a re-iterable of chunks of rows, with its progress in bytes.
 
-Data too large for memory is read a few rows at a time, and more than once. A reader holds
-names and options and no open file; each iterator over it opens the files anew, and has a
-position of its own. Whoever trains on chunks needs to know no more than that they can be
-iterated over again.
+Data too large for memory is read a few rows at a time, and more than once. A reader holds names and
+options and no open file; each iterator over it opens the files anew, and has its own position. Code
+that trains on chunks relies on nothing but that they can be iterated over again.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ from numpy.typing import NDArray
 
 from aesvm.runtime.warn import warn
 
-#: Rows of a chunk that compiled code can count: whoever asks for more means all.
+#: The largest number of rows that compiled code can count: more means all.
 _MOST_ROWS = 2**60
 
-#: Rows of a chunk where nothing is said of it.
+#: Rows of a chunk, by default.
 CHUNK_ROWS = 65_536
 
 #: What readers of text do about a malformed line.
@@ -80,11 +79,11 @@ class BadLineError(ValueError):
 
 
 class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
-    """Why a line is no row, from who does not know the line's number."""
+    """Why a line is no row; the caller knows the line's number."""
 
 
 @dataclass
-class Progress:
+class ReadProgress:
     """How far an iterator has come."""
 
     position: int = 0
@@ -114,7 +113,7 @@ class ChunkIterator(Iterator[Chunk]):
     [4, 4, 2] 0
     """
 
-    def __init__(self, chunks: Generator[Chunk, None, None], progress: Progress) -> None:
+    def __init__(self, chunks: Generator[Chunk, None, None], progress: ReadProgress) -> None:
         self._chunks = chunks
         self._progress = progress
 
@@ -170,7 +169,7 @@ class ChunkReader(ABC):
             _check_file(path)
         self.paths = paths
         self.chunk_rows = min(int(chunk_rows), _MOST_ROWS)
-        self._latest = Progress()
+        self._latest = ReadProgress()
 
     @property
     def n_bytes(self) -> int:
@@ -185,10 +184,10 @@ class ChunkReader(ABC):
         return self._latest.n_skipped
 
     def __iter__(self) -> ChunkIterator:
-        self._latest = progress = Progress()
+        self._latest = progress = ReadProgress()
         return ChunkIterator(self._some_chunks(progress), progress)
 
-    def _some_chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _some_chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         empty = True
         for chunk in self._chunks(progress):
             empty = False
@@ -205,7 +204,7 @@ class ChunkReader(ABC):
         return f"{type(self).__name__}({names}{more})"
 
     @abstractmethod
-    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         """Open the files, and yield their rows while keeping ``progress``."""
 
 
@@ -307,10 +306,10 @@ class TextReader(ChunkReader):
         self.on_bad = on_bad
 
     @abstractmethod
-    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _rows(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         """Yield the file's rows in chunks."""
 
-    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         yield from self._rows(progress)
         if progress.n_skipped:
             lines = "line was" if progress.n_skipped == 1 else "lines were"

@@ -24,7 +24,7 @@ TOO_LARGE_BITS = np.float64(TOO_LARGE).view(np.uint64) << np.uint64(1)
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedColumns:
     """Columns as the caller names them; without features, all that are nothing else."""
 
     target: Column | None
@@ -82,12 +82,12 @@ class Columns:
         return [self.names[position] for position in self.features]
 
     @property
-    def by_name(self) -> Wanted:
+    def by_name(self) -> RequestedColumns:
         target, weight = (
             None if position is None else self.names[position]
             for position in (self.target, self.weight)
         )
-        return Wanted(target, self.feature_names, weight)
+        return RequestedColumns(target, self.feature_names, weight)
 
     @property
     def used_names(self) -> list[str]:

@@ -1,8 +1,8 @@
 """Comma-separated values: one row a line, one number a field, and classes of any kind.
 
-pyarrow parses blocks of whole rows. It tells neither the line of a fault nor skips a row that
-holds one, so Python reads a block again where pyarrow refuses it, or may have read it in another
-way than meant. So there is one place where errors are found.
+pyarrow parses blocks of whole rows. It neither reports the line of an error nor skips a bad row. So
+Python reads a block again if pyarrow refuses it, or may have misread it: errors are found in one
+place.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from aesvm.io.base import (
     BadLineError,
     BadRow,
     Chunk,
-    Progress,
+    ReadProgress,
     TextReader,
     check_flag,
     finite_float,
     needs_pyarrow,
     rechunked,
 )
-from aesvm.io.columns import TOO_LARGE, Column, Columns, Wanted, fault_of, too_large
+from aesvm.io.columns import TOO_LARGE, Column, Columns, RequestedColumns, fault_of, too_large
 from aesvm.runtime.jit import jit
 
 _NEWLINE, _RETURN, _SPACE, _QUOTE = b'\n\r "'
@@ -74,8 +74,8 @@ class CSVReader(TextReader):
     on_bad : {"raise", "skip"}, default="raise"
         What is done about a malformed line: raise ``BadLineError``, or skip and count it, and
         warn at the end of the file. A row of several lines is skipped whole. A malformed
-        header is an error, as is a quote that is opened and never closed: no row after it
-        could be told.
+        header is an error, as is a quote that is opened and never closed: where the next rows
+        begin is then unknown.
     classes : {"auto", "numbers", "strings"}, default="auto"
         What the target holds. "auto" goes by the first row: where its class is a number, so
         must all others be.
@@ -145,7 +145,7 @@ class CSVReader(TextReader):
         if not isinstance(classes, str) or classes not in CLASSES:
             raise ValueError(f"classes={classes!r}: one of {', '.join(CLASSES)} is needed.")
         super().__init__(path, chunk_rows, on_bad)
-        self.wanted = Wanted(target, features, weight)
+        self.wanted = RequestedColumns(target, features, weight)
         self.header = header
         self.delimiter = delimiter
         self.classes = classes
@@ -154,7 +154,7 @@ class CSVReader(TextReader):
     def feature_names(self) -> list[str] | None:
         if not self.header:
             return None
-        table = _Table(self, Progress())
+        table = _Table(self, ReadProgress())
         try:
             next(table.parts(), None)
         except ValueError:  # the first row is none of our business
@@ -164,7 +164,7 @@ class CSVReader(TextReader):
             raise ValueError(f"{self.path}: there are no rows in the file.")
         return table.columns.feature_names
 
-    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _rows(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         return rechunked(_Table(self, progress).parts(), self.chunk_rows)
 
 
@@ -183,7 +183,7 @@ class _Table:
         Whether classes are strings; None until the first row is read.
     """
 
-    def __init__(self, reader: CSVReader, progress: Progress) -> None:
+    def __init__(self, reader: CSVReader, progress: ReadProgress) -> None:
         self.reader = reader
         self.progress = progress
         self.columns: Columns | None = None

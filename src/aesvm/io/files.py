@@ -16,7 +16,7 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, Any
 
-from aesvm.io.base import BadRow, Progress
+from aesvm.io.base import BadRow, ReadProgress
 
 #: Bytes of text handled at once.
 BLOCK_BYTES = 1 << 20
@@ -28,7 +28,7 @@ LONGEST_LINE = 1 << 26
 BOM = b"\xef\xbb\xbf"
 
 
-def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
+def line_blocks(path: Path, progress: ReadProgress) -> Generator[bytes, None, None]:
     """The text in blocks that end with a newline, the file's last line included.
 
     A byte order mark is dropped.
@@ -38,7 +38,7 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
     EOFError
         Where a file is cut short: a compressed one, or one that had more bytes when it was opened.
     BadRow
-        Where the line after the last block does not end: nothing that follows can be told.
+        Where the line after the last block does not end.
     """
     first = True
     held: list[bytes] = []  # a line that has not ended
@@ -62,10 +62,10 @@ def line_blocks(path: Path, progress: Progress) -> Generator[bytes, None, None]:
         yield last + b"\n"
 
 
-def _text(file: FileIO, path: Path, progress: Progress) -> Generator[bytes, None, None]:
+def _text(file: FileIO, path: Path, progress: ReadProgress) -> Generator[bytes, None, None]:
     """The text of a file as it comes, up to the size that it had when it was opened.
 
-    One that is written to meanwhile may end in a part of a line. Some files say of no size.
+    A file that is being written to may end in a part of a line. Some files have no known size.
     """
     size = os.fstat(file.fileno()).st_size or sys.maxsize
     magic = file.read(max(map(len, _DECOMPRESSORS)))
@@ -87,7 +87,7 @@ def _text(file: FileIO, path: Path, progress: Progress) -> Generator[bytes, None
 
 
 def _decompressed(
-    file: FileIO, path: Path, progress: Progress, name: str, decompressor: Any
+    file: FileIO, path: Path, progress: ReadProgress, name: str, decompressor: Any
 ) -> Generator[bytes, None, None]:
     def read() -> bytes:
         data = file.read(COMPRESSED_BYTES)

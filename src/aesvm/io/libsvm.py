@@ -39,7 +39,7 @@ from aesvm.io.base import (
     BadLineError,
     BadRow,
     Chunk,
-    Progress,
+    ReadProgress,
     TextReader,
     check_flag,
     finite_float,
@@ -162,15 +162,15 @@ class LibsvmReader(TextReader):
     @property
     def n_features(self) -> int:
         if self._n_features is None:
-            widths = [chunk.X.shape[1] for chunk in self._rows_of_width(None, Progress())]
+            widths = [chunk.X.shape[1] for chunk in self._rows_of_width(None, ReadProgress())]
             self._n_features = max([1, *widths])  # rows may all be empty
         return self._n_features
 
-    def _rows(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _rows(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         return self._rows_of_width(self.n_features, progress)
 
     def _rows_of_width(
-        self, n_features: int | None, progress: Progress
+        self, n_features: int | None, progress: ReadProgress
     ) -> Generator[Chunk, None, None]:
         rows = _Rows(self.chunk_rows, n_features, self.zero_based)
         state = rows.state
@@ -190,7 +190,7 @@ class LibsvmReader(TextReader):
         if state[ROWS]:
             yield rows.take()
 
-    def _read_in_python(self, rows: _Rows, block: bytes, progress: Progress) -> None:
+    def _read_in_python(self, rows: _Rows, block: bytes, progress: ReadProgress) -> None:
         """Read one line that compiled code does not, or skip it."""
         begin = int(rows.state[POSITION])
         end = block.index(b"\n", begin) + 1

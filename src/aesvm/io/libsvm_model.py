@@ -81,7 +81,7 @@ _DENSE_SHARE = 1 / 3
 
 
 def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
-    """Write a model as a file of LIBSVM's, for ``svm-predict`` and all who read such files.
+    """Write a model in LIBSVM's format, which ``svm-predict`` and other programs read.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
     name = type(model).__name__.removeprefix("Dask")
     if name not in LIBSVM_TYPES:
         raise ValueError(
-            f"model={model!r:.80} is none that LIBSVM has: use one of {', '.join(LIBSVM_TYPES)}."
+            f"model={model!r:.80}: LIBSVM has no such model: use one of {', '.join(LIBSVM_TYPES)}."
         )
     check_is_fitted(model)
     if model.kernel not in _KERNELS:
@@ -143,7 +143,7 @@ def save_libsvm_model(model: Any, path: str | os.PathLike) -> None:
 
 
 def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None) -> Any:
-    """Read a model from a file that LIBSVM has written, or another in its format.
+    """Read a model file in LIBSVM's format.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ class _Reading:
             if key == "SV" and not words:
                 return self.checked(found)
             if key in found:
-                self.fail(f"{key} was said before")
+                self.fail(f"{key} occurs twice")
             found[key] = self.content(key, words)
         self.line = max(self.line, 1)
         self.fail("the file is truncated, there is no line SV" if found else "the file is empty")
@@ -265,7 +265,7 @@ class _Reading:
             if key == "gamma" and not numbers[0] >= 0:
                 self.fail(f"gamma {numbers[0]:g} is negative")
             return numbers if key == "rho" else numbers[0]
-        self.fail(f"{key[:40]!r} is nothing that LIBSVM writes")
+        self.fail(f"{key[:40]!r} is not a keyword of LIBSVM's model files")
 
     def checked(self, found: dict[str, Any]) -> dict[str, Any]:
         """Refuse a header that lacks something, or whose lists are not as long as it says."""
@@ -290,11 +290,13 @@ class _Reading:
                     f"{key} has {len(found[key])} numbers, and nr_class {n_classes} wants {length}"
                 )
         if n_classes < 2 or (n_classes > 2 and not is_classifier):
-            self.fail(f"nr_class {n_classes} cannot be, with svm_type {found['svm_type']}")
+            self.fail(f"nr_class {n_classes} is impossible with svm_type {found['svm_type']}")
         if is_classifier and len(set(found["label"])) < n_classes:
             self.fail("label has a class twice")
         if is_classifier and sum(found["nr_sv"]) != found["total_sv"]:
-            self.fail(f"nr_sv comes to {sum(found['nr_sv'])}, and total_sv is {found['total_sv']}")
+            self.fail(
+                f"nr_sv adds up to {sum(found['nr_sv'])}, and total_sv is {found['total_sv']}"
+            )
         return found
 
     def vectors(self, header: dict[str, Any]) -> tuple[NDArray, NDArray, NDArray, NDArray]:

@@ -46,7 +46,7 @@ from aesvm.out_of_core.weighted_rows import WeightedRows
 #: Our types that a file may name: the public estimators.
 OURS = [
     "aesvm.svc.AESVC",
-    "aesvm.nu_svc.AENuSVC",
+    "aesvm.svc.AENuSVC",
     "aesvm.svr.AESVR",
     "aesvm.svr.AENuSVR",
     "aesvm.one_class.AEOneClassSVM",

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress
+from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, ReadProgress
 
 _MAGIC = b"\x93NUMPY"
 
@@ -78,7 +78,7 @@ class NpyReader(ChunkReader):
         paths = [path for path in (self.X_path, self.y_path, self.weight_path) if path]
         super().__init__(paths, chunk_rows)
 
-    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         X = _mapped(self.X_path, n_dims=2)
         y = None if self.y_path is None else _mapped(self.y_path, n_dims=1, strings=True)
         weights = None if self.weight_path is None else _mapped(self.weight_path, n_dims=1)

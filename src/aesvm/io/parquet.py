@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, Progress, needs_pyarrow, rechunked
-from aesvm.io.columns import Column, Columns, Wanted, fault_of
+from aesvm.io.base import CHUNK_ROWS, Chunk, ChunkReader, ReadProgress, needs_pyarrow, rechunked
+from aesvm.io.columns import Column, Columns, RequestedColumns, fault_of
 
 #: Bytes of a column that are read from a file at once.
 _BUFFER_BYTES = 1 << 18
@@ -99,12 +99,12 @@ class ParquetReader(ChunkReader):
         _pyarrow()
         self.dtype = _floating(dtype)
         super().__init__(_files(path), chunk_rows)
-        self.wanted = Wanted(target, features, weight)
+        self.wanted = RequestedColumns(target, features, weight)
 
-    def _chunks(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _chunks(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         return rechunked(self._all_parts(progress), self.chunk_rows)
 
-    def _all_parts(self, progress: Progress) -> Generator[Chunk, None, None]:
+    def _all_parts(self, progress: ReadProgress) -> Generator[Chunk, None, None]:
         before = 0
         first, classes = self._first()
         for path in self.paths:
@@ -132,7 +132,7 @@ class ParquetReader(ChunkReader):
         return columns, _type_of_classes(pa, field, path)
 
     def _parts(
-        self, path: Path, wanted: Wanted, classes: Any
+        self, path: Path, wanted: RequestedColumns, classes: Any
     ) -> Generator[tuple[Chunk, float], None, None]:
         """The rows of a file in batches, each with the fraction of the file read by then."""
         pa, pq = _pyarrow()
@@ -227,7 +227,7 @@ def _files(path: str | os.PathLike | Iterable[str | os.PathLike]) -> list[Path]:
     return list({file.resolve(): file for file in reversed(files)}.values())[::-1]
 
 
-def _found(wanted: Wanted, schema: Any, path: Path) -> Columns:
+def _found(wanted: RequestedColumns, schema: Any, path: Path) -> Columns:
     if len(set(schema.names)) < len(schema.names):
         raise ValueError(f"{path}: columns share names: {schema.names}.")
     return wanted.found(schema.names, path, _index(schema, path))

@@ -1,4 +1,4 @@
-"""The number that ``gamma`` stands for, also of rows that come in chunks.
+"""The numerical value of ``gamma``, of rows in memory or in chunks.
 
 "scale" is one over the variance of all values times the number of features, "auto" one over the
 number of features, as in scikit-learn. ``Moments`` are mean and variance of numbers that
@@ -24,7 +24,7 @@ def has_gamma(kernel: Any) -> bool:
 
 
 def resolve_gamma(gamma: str | float, X: Any, kernel: Any = "rbf", run: Callable = map) -> float:
-    """The number that ``gamma`` stands for, by scikit-learn's rules; 1 where it has no part.
+    """The numerical value of ``gamma``, by scikit-learn's rules; 1 if the kernel has none.
 
     ``run``: ``map`` or a parallel one.
 
@@ -48,7 +48,7 @@ _ROUNDING = 1e-13
 
 
 class Moments(NamedTuple):
-    """Weight, mean and variance of some numbers; those of several add up."""
+    """Weight, mean and variance of some numbers; ``|`` combines two sets of numbers."""
 
     weight: float = 0.0
     mean: float = 0.0
@@ -96,7 +96,7 @@ class Moments(NamedTuple):
 
 
 class Variance(NamedTuple):
-    """Moments of the values of some rows; they add up."""
+    """Moments of the values of some rows; ``|`` combines two sets of rows."""
 
     n_features: int = 0
     values: Moments = Moments()

@@ -19,7 +19,7 @@ from aesvm.kernels.matrix import KernelMatrix
 
 
 class TargetScale(NamedTuple):
-    """The unit of targets, and where they are counted from."""
+    """The centre and the unit by which targets are standardised."""
 
     center: float
     spread: float

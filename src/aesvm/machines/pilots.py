@@ -78,7 +78,7 @@ class Pilots:
         """What the exact SVMs of all rows take."""
         n_sampled = round(self.share * len(self.prepared.rows))
         self.trainer.progress.say(
-            f"pilot: the exact SVM of a sample of {n_sampled:,} rows, to plan by"
+            f"pilot: the exact SVM of a sample of {n_sampled:,} rows, to choose a plan"
         )
         data, formulation = self.data, self.trainer.formulation
         numbers = np.random.default_rng(0).permutation(data.n_machines)[: plan.TABLE.pilot_machines]

@@ -7,7 +7,7 @@ A plan is a value, one of four:
     Span    solve for all rows with w in the span of few vectors (``bases``);
     Ladder  make ever better models while the time lasts (``bases.ladder``).
 
-It depends on counts alone (``Facts``, and what a ``Survey`` of a sample tells), so that the same
+It depends on counts alone (``Facts``, and a ``Survey`` of a sample), so that the same
 data gets the same plan on every machine. The unit is the kernel value. An exact SVM computes about
 twice rows times support vectors of them. With "auto", for rows in memory:
 
@@ -18,12 +18,12 @@ twice rows times support vectors of them. With "auto", for rows in memory:
 3. else rounds, where a first set that keeps few rows would make them faster than the exact SVM;
 4. else the exact SVM, with an estimate of the time it takes.
 
-Rows that are elsewhere cannot be solved for at once: "auto" makes rounds while they pay.
+Rows that are not in memory cannot be solved for at once: "auto" makes rounds while they pay.
 
 A fit to rows in memory that has a time limit, and is to be as exact as that allows ("auto" or
 "exact"), climbs a ladder: the exact SVM of a small sample, of larger ones, the span of few vectors
-and then of more, the exact SVM. It skips what the time of the samples says is not needed, or does
-not end in time. (That depends on the machine, as a limit does.)
+and then of more, the exact SVM. It skips rungs that are not needed, or that would not end in time
+by the time that the samples took. (That depends on the machine, as a limit does.)
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ TABLE = _Table()
 
 _DEFAULTS = ReductionSettings(1e-3, 1000, 100_000, "distance", TABLE.most_kept, TABLE.n_probes)
 
-#: The number of rows that progress assumes while it is unknown. Its shares hardly depend on it.
+#: The number of rows that progress bars assume while it is unknown. They hardly depend on it.
 _NOMINAL_ROWS = 100_000
 
 
@@ -209,7 +209,7 @@ class Facts:
 
 
 class Expected(NamedTuple):
-    """What a pilot lets expect of the exact SVMs."""
+    """What a pilot predicts of the exact SVMs."""
 
     n_rows: float  #: of all machines, added up
     n_support: float  #: support vectors of one machine, the mean over rows of all machines
@@ -221,7 +221,7 @@ class Expected(NamedTuple):
 
 
 class Survey(Protocol):
-    """What pilots tell: the exact SVMs of a sample of the rows. They are trained when asked."""
+    """What pilots predict. They are exact SVMs of a sample, trained when first asked for."""
 
     def expected(self) -> Expected:
         """What the exact SVMs take, by the pilots."""

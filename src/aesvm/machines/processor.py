@@ -1,4 +1,4 @@
-"""What computes: this computer's processor, or a GPU. The only place where one is chosen.
+"""The device that computes: this computer's processor, or a GPU. It is chosen here alone.
 
 A ``TrainingKernel`` asks it for kernel matrices, solutions of duals and representative sets, so
 that nothing above asks which it is.
@@ -24,6 +24,9 @@ from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import SetKernel
 from aesvm.solver.host import HostDual
 
+#: Tells a user something.
+Say = Callable[[str], None]
+
 
 class Processor:
     """The processor of this computer."""
@@ -42,16 +45,18 @@ class Processor:
     def give_back(self) -> None:
         """Free the memory that is held for arrays to come."""
 
-    def rows(self, X: Any, given: Any = None, say: Callable[[str], None] | None = None) -> Any:
+    def rows(self, spec: KernelSpec, X: Any, given: Any = None, say: Say | None = None) -> Any:
         """Valid rows as kernel matrices of them want them: one value for all of these.
 
         Parameters
         ----------
+        spec : KernelSpec
+            Whether they are rows, or a kernel matrix.
         X : ndarray or CSR matrix
         given : object, default=None
-            What X was made of: it may be on a GPU.
+            The user's rows that X was made of; they may be on a GPU.
         say : callable, default=None
-            Told what a user may want to know of where the rows are.
+            Called with a line for the user about where the rows are.
         """
         return X
 
@@ -60,14 +65,14 @@ class Processor:
         return X
 
     def like_input(self, result: Any, X: Any) -> Any:
-        """A result as an array of the kind that X is of."""
+        """A result as the kind of array that X is."""
         return result
 
     def to_host(self, values: Any, name: str) -> Any:
         """Values that are on a GPU, of the argument of that name, as an array of the host."""
         raise ValueError(
-            f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as an array '
-            "of NumPy's."
+            f'{name} is on a GPU, and device="cpu": use device="cuda", or pass {name} as a NumPy '
+            "array."
         )
 
     def matrix(
@@ -81,7 +86,7 @@ class Processor:
         return SetKernel(kernel)
 
     def streams(self, rows: Any) -> Streams | None:
-        """What trains machines side by side; None: threads do, or one after another."""
+        """Streams that train machines side by side; None: threads do, or one after another."""
         return None
 
 
@@ -104,10 +109,9 @@ class _Gpu(Processor):
         with self.device.here():
             self.device.give_back()
 
-    def rows(
-        self, X: Any, given: Any = None, say: Callable[[str], None] | None = None
-    ) -> DeviceRows:
-        return DeviceRows(self.device, X, as_given(self.device, given, X), say)
+    def rows(self, spec: KernelSpec, X: Any, given: Any = None, say: Say | None = None) -> Any:
+        is_matrix = spec.kernel == "precomputed"
+        return DeviceRows(self.device, X, as_given(self.device, given, X), is_matrix, say)
 
     def new_rows(self, X: Any, given: Any) -> Any:
         there = as_given(self.device, given, X)

@@ -49,10 +49,10 @@ from aesvm.runtime.warn import warn
 #: ``width``: the band of the hinge never reaches beyond the decision boundary.
 DEVIATIONS, WIDEST = 1.5, 1.0
 
-#: What is said where a fit ended in its rounds, or before them.
+#: The note of a fit that ended in its rounds, or before them.
 _CUT = "refining ended after {} rounds"
 
-#: What is said where a fit ended before the set at ``hull_tol`` took the place of the first.
+#: The note of a fit that ended before the set at ``hull_tol`` replaced the first.
 STAYED_COARSE = "the first set stayed coarse"
 
 #: What a certificate may take without being asked for: kernel values of all machines together, a
@@ -188,7 +188,7 @@ def refine(
     with progress.share(plan.shares.first if rounds else 1.0) as task:
         state = State(train(first, task), 0, first)
     if rounds and all(formulation.constant(own.targets) is not None for own in first.sets):
-        progress.say("the set leaves nothing to learn: no rounds")
+        progress.say("no rounds: the first set has nothing to learn from")
         state = without_rounds(place, state, train, progress)
         rounds = False
     if rounds and progress.is_over():
@@ -196,7 +196,7 @@ def refine(
         rounds = False
     if rounds and not plan.affords_first(state.cost_of_all_rows):
         most = plan.limits.first_round
-        progress.say(f"auto: a round would take over {most:.0e} kernel values; none")
+        progress.say(f"auto: no rounds, as one would take over {most:.0e} kernel values")
         state = without_rounds(place, state, train, progress)
         rounds = False
     if rounds:
@@ -340,7 +340,7 @@ class _Rounds:
         assert best.objective is not None
         off = state.objective - best.objective
         self.progress.say(
-            f"round {state.rounds} did not lower the objective ({off:.3g} above the least)"
+            f"round {state.rounds} did not lower the objective ({off:.3g} above the lowest)"
         )
 
     def _round(self, state: State) -> State | None:
@@ -411,7 +411,7 @@ class _Rounds:
         if gains_little:
             share = cost / exact
             self.progress.say(
-                f"auto: the exact SVM instead of a round, which would take {share:.0%} of it"
+                f"auto: the exact SVM, since a round would take {share:.0%} of its kernel values"
             )
         return gains_little
 

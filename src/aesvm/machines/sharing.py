@@ -118,7 +118,7 @@ class Start(NamedTuple):
     known: Known | None = None
 
 
-class _Solved(NamedTuple):
+class _KeptSolution(NamedTuple):
     """A solution, with the kernel matrix, rows and variables of its dual."""
 
     kernel: KernelMatrix
@@ -144,12 +144,12 @@ class Starts:
     """The last solution of each machine with a kernel, as a start for the next."""
 
     def __init__(self) -> None:
-        self._solved: dict[int, _Solved] = {}
+        self._solutions: dict[int, _KeptSolution] = {}
         self._prepared: dict[int, _Prepared] = {}
 
     def has(self, number: int) -> bool:
         """Whether there is a solution of machine ``number``."""
-        return number in self._solved
+        return number in self._solutions
 
     def keep(
         self,
@@ -160,7 +160,7 @@ class Starts:
         solution: Solution,
     ) -> None:
         """Keep the solution of machine ``number``."""
-        self._solved[number] = _Solved(kernel, rows, variables, solution)
+        self._solutions[number] = _KeptSolution(kernel, rows, variables, solution)
 
     def prepared(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
@@ -179,7 +179,7 @@ class Starts:
 
         Also where sums of variables are to be held at other values than zero, as in the nu forms.
         """
-        last = self._solved.get(number)
+        last = self._solutions.get(number)
         if last is None or variables.start is not None:
             return None
         if not np.array_equal(last.rows, rows):

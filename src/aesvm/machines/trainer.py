@@ -117,6 +117,8 @@ class Trainer:
 
     def say_trained(self, trained: TrainedMachines, started: float) -> None:
         """Print a line about all machines of a fit."""
+        if not self.progress.says:
+            return
         records = trained.records
         learned = records["n_rows"] > 0
         self.say_solved(

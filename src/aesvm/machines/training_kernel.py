@@ -90,7 +90,7 @@ class TrainingKernel:
         self.spec = spec
         self.X = X
         self.processor = processor(spec.device)
-        self.rows = self.processor.rows(X) if rows is None else rows
+        self.rows = self.processor.rows(spec, X) if rows is None else rows
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
         self.joint_targets = joint_targets
         self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}

@@ -14,6 +14,7 @@ So a fold's solve begins close to its solution.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from sklearn.utils.validation import column_or_1d
 from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fit_warnings import FAR, NOTHING
 from aesvm.estimators.parameters import kernel_spec
-from aesvm.estimators.trained import fit_rows
+from aesvm.estimators.trained import fit_rows, name_of_rows
 from aesvm.estimators.validation import class_weights, from_gpu, valid_weights
 from aesvm.formulations.protocol import Variables
 from aesvm.kernels import KernelMatrix
@@ -53,7 +54,7 @@ def calibrated(
     Parameters
     ----------
     estimator : AESVC
-        It stays as it is.
+        It is not changed.
     cv : int, splitter or iterable, default=None
         As in ``CalibratedClassifierCV``: five stratified folds where None.
     method : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
@@ -88,10 +89,11 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
     estimator : AESVC
     method : str, default="sigmoid"
     cv : int, splitter or iterable, default=None
-    n_jobs : None
-        The folds are fitted one after the other. Each uses the threads of the estimator's
-        ``n_jobs``.
     ensemble : bool, default=False
+
+    Notes
+    -----
+    The folds are fitted one after the other. Each uses the threads of the estimator's ``n_jobs``.
 
     Examples
     --------
@@ -109,10 +111,9 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
         *,
         method: str = "sigmoid",
         cv: Any = None,
-        n_jobs: None = None,
         ensemble: bool = False,
     ) -> None:
-        super().__init__(estimator, method=method, cv=cv, n_jobs=n_jobs, ensemble=ensemble)
+        super().__init__(estimator, method=method, cv=cv, ensemble=ensemble)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train the SVM on all rows and on each fold, and fit the calibration.
@@ -135,11 +136,6 @@ class SharedCalibration(LinkedToDocumentation, CalibratedClassifierCV):
             raise TypeError(
                 f"estimator={svm!r} must be an AESVC: sklearn.calibration.CalibratedClassifierCV "
                 "takes any classifier. Put calibrated(AESVC()) at the end of a pipeline."
-            )
-        if self.n_jobs is not None:
-            raise ValueError(
-                f"n_jobs={self.n_jobs!r} must be None: the folds follow each other. Set n_jobs of "
-                "the AESVC."
             )
         X, y, sample_weight = from_gpu(svm, X, y, sample_weight)
         X, y = indexable(X, y)
@@ -230,10 +226,10 @@ class _Folds:
         if self.work.is_empty:  # the fit to all rows was cut short
             return SharedWork(in_search=True)
         whole, fold = self.work, _Kept(in_search=True)
-        of_device = "rows", self.whole.device_
-        fold.of_rows("hashes", lambda: whole.of_rows("hashes", _missing))
-        fold.of_rows(of_device, lambda: whole.of_rows(of_device, _missing))
-        key = kernel_spec(self.whole, self.whole.gamma_), self.svm.tol
+        spec = kernel_spec(self.whole, self.whole.gamma_)
+        for name in ("hashes", name_of_rows(spec)):
+            fold.of_rows(name, partial(whole.of_rows, name, _missing))
+        key = spec, self.svm.tol
         fold.kernel(key, lambda: whole.kernel(key, _missing))
         fold.of_kernel("starts", lambda: _StartsOfFold(whole.starts))
         return fold
@@ -256,13 +252,13 @@ class _StartsOfFold(Starts):
 
     def __init__(self, whole: Starts) -> None:
         super().__init__()
-        self._solved = dict(whole._solved)
+        self._solutions = dict(whole._solutions)
 
     def find(
         self, number: int, kernel: KernelMatrix, rows: NDArray[np.intp], variables: Variables
     ) -> Start | None:
         """A start for machine ``number``: the multipliers of all rows, made feasible here."""
-        whole = self._solved.get(number)
+        whole = self._solutions.get(number)
         if whole is None or variables.start is not None or variables.constraints is not None:
             return None
         n_all = 1 + max(int(whole.rows.max()), int(rows.max()))

@@ -24,8 +24,14 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import validated_rows
 from aesvm.machines.sharing import SharedWork
 from aesvm.model_selection.decision_values import EvaluatedSVM, with_decision_values
-from aesvm.model_selection.fit_path import fit_path, with_limit
-from aesvm.model_selection.paths import Path, last_step, own_params, svm_of
+from aesvm.model_selection.paths import (
+    Path,
+    fit_path,
+    last_step,
+    own_params,
+    svm_of,
+    with_limit,
+)
 from aesvm.runtime.warn import kept_warnings, warn
 
 #: Names in ``cv_results_`` of the amounts in ``SharedWork.spent``.
@@ -266,7 +272,7 @@ def _evaluate(
         if fit.svm is None:
             results.append(alone(number, params, _seconds(search, n_left - at)))
             if results[-1]["fit_error"] is None:
-                warn(f"{params} failed in a search, and not by itself: please report it.")
+                warn(f"{params} failed in a search, but not when fitted alone: please report it.")
             continue
         started = time.perf_counter()
         scores = _scores(search, fold, rows, params, scored[at])
@@ -410,9 +416,9 @@ def _alone(
         params = {**params, f"{prefix}time_limit": seconds}
     with kept_warnings() as warned:
         result = _by_scikit_learn(search, fold, n_candidates, number, params)
-    told = [(message, category.__name__) for message, category in warned]
-    others = [one for one in told if not (limit and one[0].startswith(limit))]
-    return {**result, "warned": others, **({"ended": CUT} if len(others) < len(told) else {})}
+    messages = [(message, category.__name__) for message, category in warned]
+    others = [one for one in messages if not (limit and one[0].startswith(limit))]
+    return {**result, "warned": others, **({"ended": CUT} if len(others) < len(messages) else {})}
 
 
 def _by_scikit_learn(

@@ -61,8 +61,9 @@ def paper_grid(estimator: Any = None) -> dict[str, list[float]]:
         prefix, machine = svm_of(estimator, {})
         if not hasattr(machine, "C"):
             raise ValueError(
-                f'param_grid="paper" is of C and gamma, and {type(estimator).__name__} ends in no '
-                'SVM of ours that has a C: use "svm", or a grid of your own.'
+                'param_grid="paper" has values of C and gamma, and '
+                f"{type(estimator).__name__} does not end in an SVM of aesvm with a C: "
+                'use "svm", or a grid of your own.'
             )
     return {
         f"{prefix}C": [2.0**k for k in range(-4, 8)],
@@ -76,7 +77,7 @@ def svm_grid(estimator: Any, X: ArrayLike, y: ArrayLike | None = None) -> dict[s
     Parameters
     ----------
     estimator : estimator
-        One of ours, or a pipeline that ends in one: then X is transformed by its other steps.
+        An SVM of aesvm, or a pipeline that ends in one: its other steps transform X.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,), default=None
 

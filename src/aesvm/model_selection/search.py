@@ -38,25 +38,25 @@ _CONSTRAINTS: dict[str, list] = {
 class AEGridSearchCV(GridSearchCV, SharedSearch):
     """Search over a grid of parameters, whose fits share their work.
 
-    It takes what :class:`sklearn.model_selection.GridSearchCV` takes, gives what it gives, and
-    finds the same scores, to within the solver's ``tol``. Of the fits to one fold
+    Parameters, attributes and scores (to within the solver's ``tol``) are those of
+    :class:`sklearn.model_selection.GridSearchCV`. Fits to one fold share work:
 
-    - all have the same distinct rows, and steps of a pipeline before the SVM are fitted once;
-    - those that differ in the gamma of the RBF kernel have the same partition;
-    - those with the same kernel have the same representative sets, each starts from the solution at
-      the next smaller C, and kernel values of the rows to predict are computed once.
+    - all of them: the distinct rows, and the fitted steps of a pipeline before the SVM;
+    - fits that differ in the gamma of the RBF kernel: the partition;
+    - fits with the same kernel: the representative sets, and the kernel values of the rows to
+      predict. Each starts from the solution at the next smaller C.
 
     There is no start for the nu forms and the one-class SVM, with ``max_vectors`` or ``max_iter``,
     with a kernel that is not positive semidefinite, and where over a hundred pairs of classes are
     trained together.
 
     The models of the search have no certificate; ``best_estimator_`` is fitted as always, and has
-    one. Candidates of other estimators than ours are fitted as scikit-learn does it.
+    one. scikit-learn fits the candidates of other packages' estimators.
 
     Parameters
     ----------
     estimator : estimator
-        Any of ours, or a pipeline that ends in one.
+        Any SVM of aesvm, or a pipeline that ends in one.
     param_grid : dict, list of dicts, "svm" or "paper"
         As for ``GridSearchCV``; "svm" is a grid that centres itself on the data, see
         :func:`svm_grid`, and "paper" that of the paper's experiments, :func:`paper_grid`.
@@ -80,10 +80,10 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
     Attributes
     ----------
     cv_results_ : dict of ndarrays
-        That of ``GridSearchCV``; beside the times of fits and scores, as mean and standard
-        deviation over the folds: ``partition_time``, ``set_time`` and ``solve_time``, the
-        ``kernel_values`` that were computed (nan where they are not counted) and the
-        ``rows_solved`` for. What several fits share is counted for the first of them.
+        As in ``GridSearchCV``. In addition, the mean and standard deviation over the folds of
+        ``partition_time``, ``set_time`` and ``solve_time``, of the ``kernel_values`` that were
+        computed (nan if they were not counted), and of the ``rows_solved`` for. Work that several
+        fits share is counted for the first of them.
     param_grid_ : dict or list of dicts
         The grid that was searched.
     cut_short_ : str
@@ -155,7 +155,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     Parameters
     ----------
     estimator : estimator
-        Any of ours, or a pipeline that ends in one.
+        Any SVM of aesvm, or a pipeline that ends in one.
     param_distributions : dict, list of dicts or "svm"
         As for :class:`sklearn.model_selection.RandomizedSearchCV`; "svm" draws C uniformly on a
         logarithmic scale, and gamma from five values, as far as :func:`svm_grid` goes.
@@ -247,20 +247,21 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
 class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     """Search over a grid by halving, whose fits share their work; see :class:`AEGridSearchCV`.
 
-    All candidates are tried with little, and the best of them, one in ``factor``, with more.
+    All candidates are first tried with a small part of the resource. The best of them, one in
+    ``factor``, go on to the next round, which has more of it.
 
     Parameters
     ----------
     estimator : estimator
-        Any of ours, or a pipeline that ends in one.
+        Any SVM of aesvm, or a pipeline that ends in one.
     param_grid : dict, list of dicts, "svm" or "paper"
         See :class:`AEGridSearchCV`.
     resource : "n_samples", "hull_tol" or str, default="n_samples"
-        What there is little of at first: rows, a parameter of the estimator that takes whole
-        numbers, or how finely rows are represented. With ``"hull_tol"`` (in a pipeline
+        What grows from round to round: the number of rows, a parameter of the estimator that takes
+        whole numbers, or how finely rows are represented. With ``"hull_tol"`` (in a pipeline
         ``"svc__hull_tol"``) all candidates are first trained on coarse representative sets with
-        ``refine=0``, ``factor`` times finer ones for those that are left, and the last as their
-        own ``hull_tol``, ``refine`` and ``max_vectors`` say.
+        ``refine=0``. Each further round has sets ``factor`` times as fine. The last round uses the
+        candidates' own ``hull_tol``, ``refine`` and ``max_vectors``.
     factor, max_resources, min_resources, aggressive_elimination, cv, scoring, refit, error_score, \
     return_train_score, random_state, n_jobs, verbose
         As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
@@ -387,8 +388,8 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         for name in ("refine", "max_vectors"):
             if any(f"{prefix}{name}" in params for params in candidates):
                 raise ValueError(
-                    f"resource={self.resource!r} says itself what {prefix}{name} is until the last "
-                    f"round, and param_grid has values of it: take that out, or another resource."
+                    f"resource={self.resource!r} sets {prefix}{name} itself until the last round: "
+                    f"take {prefix}{name} out of param_grid, or use another resource."
                 )
 
         def at_tolerance(candidates: Iterable[dict[str, Any]], *args: Any, **others: Any) -> Any:

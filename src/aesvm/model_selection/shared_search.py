@@ -247,8 +247,8 @@ def _memory_of(owner: Any, X: Any, y: Any, routed: Any) -> dict[str, Any]:
             digests.append(joblib.hash(part, coerce_mmap=True))
         except Exception as error:
             raise ValueError(
-                f"memory={owner.memory!r} knows results by what can be pickled, and {name} cannot "
-                f"be: {error}. Define functions in a module, or leave memory out."
+                f"memory={owner.memory!r} needs to pickle {name}, which fails: {error}. Define "
+                "functions in a module, or leave memory out."
             ) from error
     return {"memory": memory, "digest": "-".join(digests)}
 

@@ -1,7 +1,7 @@
 """Sources of rows: iterables of chunks (X, y, sample_weight), read once or several times.
 
-What is kept of the rows that were read is their counts by class (``Tally``), and a digest that
-tells whether other rows are the same.
+Of the rows that were read, their counts by class (``Tally``) and a digest are kept. The digest
+shows whether other rows are the same.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Validate = Callable[[Any, Any, Any, bool], WeightedRows]
 
 
 def readable_again(source: Iterable) -> bool:
-    """Whether iterating over it does not use it up."""
+    """Whether a source can be iterated over again."""
     return not isinstance(source, Iterator)
 
 
@@ -75,7 +75,7 @@ def reader_of(path: str | PathLike) -> str:
 
 
 def check_chunk(chunk: Any) -> None:
-    """Refuse what a source gave, where it is no triple, or has no rows of features."""
+    """Refuse a chunk that is not a triple, or has no rows of features."""
     if not isinstance(chunk, tuple | list) or len(chunk) != 3:
         of = f" of {len(chunk)}" if isinstance(chunk, tuple | list) else ""
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A stream: rows taken in chunk by chunk, never held whole.
+"""A stream: rows that are added chunk by chunk, and are never all in memory.
 
 A ``Stream`` is a value: taking in a chunk gives another and leaves this one as it is, so a call
 that fails has changed nothing.
@@ -30,7 +30,7 @@ from aesvm.sets.digest import NOTHING, Digest
 #: What reduces rows, given the unit of their targets.
 ReduceOf = Callable[[TargetScale | None], Reduce]
 
-#: What is said where a fit ended while it read a source.
+#: The note of a fit that ended while it read a source.
 _CUT = "the source was read to row {:,}, and no other row was learned from"
 _CUT_SCALE = "gamma is computed from the first {:,} rows"
 
@@ -280,8 +280,8 @@ def check_scale(gamma: float, variance: Variance) -> None:
     now = variance.gamma("scale")
     if not isclose(now, gamma, rel_tol=1e-9):
         raise ValueError(
-            f'source gave rows of gamma="scale" {gamma:.9g} at first, and of {now:.9g} when it was '
-            "read again: it must give the same chunks each time it is read."
+            f'gamma="scale" is {gamma:.9g} for the rows that source gave first, and {now:.9g} when '
+            "it was read again: it must give the same chunks each time it is read."
         )
 
 
@@ -291,7 +291,7 @@ def warn_if_looser(
     memory_budget: int | str | None = None,
     was_sampled: bool = False,
 ) -> None:
-    """Say where a budget has raised the tolerance, or made a sample of the rows.
+    """Warn if a budget has raised the tolerance, or replaced the set by a sample.
 
     ``memory_budget``: as it was given; None: where only its bytes are known.
     """
@@ -300,12 +300,12 @@ def warn_if_looser(
         warn(
             f"memory_budget={given} cannot hold the set even at hull_tol="
             f"{tree.hull_tol:g}: what is held of the {tree.n_rows:,} rows so far is a weighted "
-            "random sample, and no bound holds. A larger budget would keep a set."
+            "random sample, and no bound holds. Raise memory_budget to keep a set."
         )
     elif tree.hull_tol > float(hull_tol) and not tree.sampled:
         warn(
             f"memory_budget={given} cannot hold the set at hull_tol="
             f"{hull_tol:g}: it is {tree.hull_tol:g} from here on, and rows are within "
-            f"{tree.reach**2:.3g} of their combinations so far. A larger budget would keep "
+            f"{tree.reach**2:.3g} of their combinations so far. Raise memory_budget to keep "
             "hull_tol."
         )

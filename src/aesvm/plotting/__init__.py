@@ -1,4 +1,4 @@
-"""Pictures of what was fitted, in scikit-learn's manner; of the extra "plot"."""
+"""Displays of fitted models, in scikit-learn's manner. They need the extra ``aesvm[plot]``."""
 
 from aesvm.plotting.certificate import CertificateDisplay
 from aesvm.plotting.representatives import RepresentativeSetDisplay

@@ -16,7 +16,7 @@ from aesvm.plotting.fitted import axes_for, machine_in
 _ACROSS = {"seconds": "seconds since the fit began", "rounds": "rounds", "n_vectors": "vectors"}
 _UPWARDS = {"relative_gap": "relative duality gap", "objective": "objective on all rows"}
 
-#: Gaps below this cannot be told from none, and a logarithmic axis has no place for that.
+#: Gaps below this are rounding: a logarithmic axis does not show them.
 _LEAST = 1e-16
 
 

@@ -1,4 +1,4 @@
-"""What a picture is of, and where it is drawn."""
+"""The estimator or search that a display shows, and the axes that it is drawn on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RepresentativeSetDisplay: rows, and those of them that stand for all."""
+"""RepresentativeSetDisplay: rows, and their representatives."""
 
 from __future__ import annotations
 

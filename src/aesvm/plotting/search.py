@@ -218,8 +218,8 @@ def _axes(names: list[str], params: list[dict], x: str | None, y: str | None) ->
         if name is None:
             if not others:
                 raise ValueError(
-                    f"A heat map is of two parameters, and the search is over {names}: draw "
-                    "cv_results_ yourself, or search over another one."
+                    f"A heat map needs two parameters, and the search is over {names}: draw "
+                    "cv_results_ yourself, or search over another parameter too."
                 )
             found[at] = others.pop(0)
     row, column = found

@@ -215,7 +215,7 @@ _takes_zeros = "allow_all_zero_weights" in inspect.signature(_check_sample_weigh
 def check_sample_weight(
     sample_weight: Any, X: Any, *, copy: bool, all_may_be_zero: bool
 ) -> NDArray[np.float64]:
-    """Weights as doubles, not negative; all of them may be zero only where that is said."""
+    """Weights as doubles, not negative; all of them may be zero only with ``all_may_be_zero``."""
     options: dict[str, Any] = {"allow_all_zero_weights": all_may_be_zero} if _takes_zeros else {}
     weights = _check_sample_weight(
         sample_weight, X, dtype=np.float64, ensure_non_negative=True, copy=copy, **options

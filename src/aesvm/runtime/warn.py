@@ -18,7 +18,7 @@ _own = threading.local()  # the list that warnings of this thread are put on
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """Warn whoever called into this package and scikit-learn's wrapper around it."""
+    """Warn at the line that called this package, or scikit-learn's wrapper around it."""
     if getattr(_own, "kept", None) is not None:
         _own.kept.append((message, category))
         return
@@ -32,7 +32,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 @contextmanager
 def kept_warnings() -> Iterator[list[Warned]]:
-    """Keep the warnings of this thread, for whoever says once what many fits would say.
+    """Keep the warnings of this thread, so that the caller can give those of many fits once.
 
     Examples
     --------

@@ -9,10 +9,10 @@
 Rows of different groups never stand for each other. ``SetKernel`` cuts and reduces by this
 processor; ``aesvm.gpu.derive`` has that of a GPU.
 
-Who stands for whom is a matrix, the paper's Gamma (``Combinations``): how much of each row every
-representative stands for. ``gather`` adds up what rows have, their weights say, over the rows that
-each representative stands for, and keeps the total; ``spread`` averages what representatives have
-for every row.
+Which rows stand for which is a matrix, the paper's Gamma (``Combinations``): how much of each row
+every representative stands for. ``gather`` adds up what rows have, their weights say, over the rows
+that each representative stands for, and keeps the total; ``spread`` averages what representatives
+have for every row.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,8 +109,9 @@ def prepare(
     rows = np.flatnonzero(same_as == np.arange(len(same_as)))
     merged = np.bincount(same_as[used], weights[used], len(groups)).astype(float)
     order = np.argsort(groups[rows], kind="stable")
-    edges = np.flatnonzero(np.diff(groups[rows][order])) + 1
-    return PreparedRows(same_as, rows, merged, np.split(rows[order], edges))
+    members, own = rows[order], groups[rows][order]
+    edges = [0, *(np.flatnonzero(own[1:] != own[:-1]) + 1).tolist(), len(own)]
+    return PreparedRows(same_as, rows, merged, [members[a:b] for a, b in pairwise(edges)])
 
 
 class Derived(NamedTuple):
@@ -122,7 +124,7 @@ class Derived(NamedTuple):
 
 
 class GivenUp(NamedTuple):
-    """Of the rows that were looked at before reducing was given up, those that were kept."""
+    """How many rows were looked at before reducing was given up, and how many were kept."""
 
     n_rows: int
     n_kept: int

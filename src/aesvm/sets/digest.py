@@ -1,9 +1,8 @@
-"""Numbers that tell whether rows, their targets and their weights are those of before.
+"""Digests: numbers that change if rows, targets or weights change, or their order.
 
-Every row is hashed with its place among all rows, and the hashes are added up; so are targets and
-weights, each by themselves. So the digest of some rows does not depend on the chunks in which they
-came, and another order, another value or another label changes it, but for a chance of about one
-in 2**64.
+Every row is hashed with its place among all rows, and the hashes are added up. Targets and weights
+have sums of their hashes, too. So a digest does not depend on the chunks in which rows come.
+Another order, value or label changes it, except with a probability of about 2**-64.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def added(one: Digest, other: Digest) -> Digest:
 
 
 def differing(one: Digest, other: Digest) -> list[str]:
-    """What is not the same in as many rows: "X", "y", "sample_weight".
+    """What differs between two digests of as many rows: "X", "y", "sample_weight".
 
     Examples
     --------
@@ -92,10 +91,16 @@ def differing(one: Digest, other: Digest) -> list[str]:
 
 def _target_hashes(targets: NDArray) -> NDArray[np.uint64]:
     """Equal for equal targets: numbers by their value, others by how they are written."""
-    if targets.dtype.kind in "bf" or (targets.dtype.kind in "iu" and targets.dtype.itemsize < 8):
+    if targets.dtype.kind in "bf" or (targets.dtype.kind in "iu" and _as_float(targets)):
         return bits_of(targets)
     values, codes = np.unique(targets, return_inverse=True)
     return np.array([_target_hash(value) for value in values.tolist()], dtype=np.uint64)[codes]
+
+
+def _as_float(numbers: NDArray) -> bool:
+    """Whether whole numbers are floats as well."""
+    most = 2**53
+    return not len(numbers) or bool(numbers.max() <= most and numbers.min() >= -most)
 
 
 def _target_hash(value: Any) -> int:

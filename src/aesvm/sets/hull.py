@@ -14,8 +14,8 @@ sphere (1, 2)  the hard-margin SVDD (smallest enclosing ball) gives the first
 absorb (3)     CheckPoint on each row in that order: a row outside the hull joins;
 prune (4)      CheckPoint on each joined row against the others; a row inside leaves, and
                is gone for the rows checked after it;
-cover (5, 6)   a row that leaned on one that left is checked again, and joins if it is now
-               outside. The paper leaves such rows beyond ``tol``; here none is.
+cover (5, 6)   a row whose combination used a row that left is checked again, and joins if it is
+               now outside. The paper leaves such rows beyond ``tol``; here none is.
 
 CheckPoint moves weight between two representatives at a time (pairwise Frank-Wolfe with
 exact steps) and stops as soon as either answer is certain. With ``v = z_i - u`` the
@@ -26,9 +26,9 @@ current residual vector, ``p = |v|^2`` bounds f from above, and the hyperplane n
 
 Any feasible ``mu`` with ``p <= tol`` serves the paper's theorems, so the first one is kept.
 
-Where ``tol`` allows it the search runs in single precision, which halves the memory that
-every move reads. Nothing is believed of it: a combination is accepted when its residual,
-computed afresh from the Gram block in double precision, is within ``tol``.
+Where ``tol`` allows it the search runs in single precision, which halves the memory that every move
+reads. Its results are checked: a combination is accepted when its residual, computed anew from the
+Gram block in double precision, is within ``tol``.
 
 ``Workspace`` is the memory of the search. The members are the rows that represent so far, with
 their own Gram block, in its precision. The ledger has, for every row checked, the combination that

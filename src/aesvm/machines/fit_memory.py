@@ -1,6 +1,6 @@
-"""The memory that an exact fit takes, said or refused before its work.
+"""The memory that an exact fit takes: printed, or refused, before the work begins.
 
-Beside the rows that were given there are
+Besides the given rows there are
 
     copies of the rows in single precision: of all, and of a machine's in the order of its solve
     arrays of variables and rows
@@ -26,8 +26,8 @@ from aesvm.sets.derive import PreparedRows
 from aesvm.solver.free_variables import MOST_FREE
 from aesvm.solver.host import WORKING_SET
 
-#: Bytes of the arrays of a row of a solve, with those of what comes before and after it. (Between
-#: 580 and 660 on ijcnn1 and covtype.)
+#: Bytes of arrays for each row of a solve, with the work before and after it. (Between 580 and 660
+#: on ijcnn1 and covtype.)
 _OF_ROW = 600.0
 
 #: Matrices of free variables, in double precision, of a Newton step.
@@ -40,17 +40,23 @@ _PILOT = 12
 #: Fits are refused that are expected to take this many times the memory that is free.
 _SURELY = 1.5
 
-#: The fewest rows of which the memory is said.
+#: Bytes that every machine has: a fit that takes fewer does not ask it.
+_LITTLE = 1e6
+
+#: The fewest rows for which the memory is estimated.
 _WORTH_ASKING = 20_000
 
 
 def check_memory(work: Work, prepared: PreparedRows) -> None:
-    """Refuse an exact fit that there is surely too little memory for."""
-    (least, cache), free = _memory(work, prepared), free_memory()
+    """Refuse an exact fit for which there is surely too little memory."""
+    least, cache = _memory(work, prepared)
+    if least + cache <= _LITTLE:
+        return
+    free = free_memory()
     if least > _SURELY * free:
         raise MemoryError(
-            f"The exact SVM of {len(prepared.rows):,} rows takes some {in_bytes(least)} beside "
-            f"them, and {in_bytes(free)} are free: use fewer rows, or fit_stream."
+            f"The exact SVM of {len(prepared.rows):,} rows needs about {in_bytes(least)} "
+            f"besides them, and {in_bytes(free)} are free: use fewer rows, or fit_stream."
         )
     if cache > free and _keeps_values(work, prepared):
         raise MemoryError(
@@ -59,7 +65,7 @@ def check_memory(work: Work, prepared: PreparedRows) -> None:
         )
 
 
-def expected(work: Work, prepared: PreparedRows) -> str:
+def expected_memory(work: Work, prepared: PreparedRows) -> str:
     """The memory that exact SVMs are expected to take, in words; empty where rows are few.
 
     Whether values are kept may depend on how many variables are free: a pilot tells.
