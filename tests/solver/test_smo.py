@@ -190,13 +190,28 @@ def test_any_size_of_cache_gives_the_same_model(small_sets, rows_are_kept, cache
     assert_allclose(found.alpha, everything.alpha, atol=1e-4)
 
 
-def test_no_rows_are_kept_of_few_features(small_sets):
+def test_no_rows_are_kept_of_few_features_where_few_variables_are_free(small_sets, monkeypatch):
     arguments, _ = classification()
-    spent = {
-        smo.minimize(*arguments, cache_bytes=size, shrinking=False).n_evaluations
-        for size in (0, 10**9)
-    }
-    assert len(spent) == 1
+    monkeypatch.setattr(host, "WORKING_SET", 200)
+    monkeypatch.setattr(host, "_HELD", 0)
+    monkeypatch.setattr(host, "_ALWAYS_HELD", 1)
+    none, all_rows = (
+        smo.minimize(*arguments, cache_bytes=size, shrinking=False) for size in (0, 10**9)
+    )
+    bounds = arguments[-1]
+    assert np.count_nonzero((none.alpha > 0) & (none.alpha < bounds)) < 200
+    assert none.n_evaluations == all_rows.n_evaluations
+
+
+def test_rows_are_kept_where_many_variables_are_free(pools, monkeypatch):
+    monkeypatch.setattr(host.HostDual, "_enter_pool", lambda dual, aim: None)
+    arguments, _ = many_free_variables()
+    none, some, all_rows = (
+        smo.minimize(*arguments, cache_bytes=size) for size in (0, 8 * 500 * 1200, 8 * 1200 * 1200)
+    )
+    assert all_rows.n_evaluations < 0.8 * none.n_evaluations
+    for found in (some, all_rows):
+        assert_allclose(found.objective, none.objective, rtol=1e-5)
 
 
 def test_a_cache_saves_kernel_evaluations_without_a_cliff(small_sets, rows_are_kept):
