@@ -9,6 +9,7 @@ import pytest
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
 from aesvm.estimators.parameters import ClassifierParameters, CostParameters, MachineParameters
+from tests import children
 
 
 @pytest.mark.parametrize(
@@ -45,3 +46,16 @@ def test_calls_that_others_allow_are_told_what_would_do(make, says):
 )
 def test_parameters_taken_from_another_estimator_have_types(kind, types):
     assert {*inspect.signature(kind).parameters} == {"nu", *types.__annotations__}
+
+
+def test_without_dask_a_line_says_what_to_install():
+    program = """
+import sys
+sys.modules["dask"] = None
+try:
+    import aesvm.dask
+except ModuleNotFoundError as error:
+    print(error)
+"""
+    said = children.run(children.code(program))
+    assert said.startswith('aesvm.dask needs Dask: pip install "aesvm[dask]" (')

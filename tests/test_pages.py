@@ -21,7 +21,6 @@ DOCS = ROOT / "docs"
 PAGES: dict[str, tuple[str, ...]] = {
     "README.md": (),
     "docs/accelerate.md": (),
-    "docs/command_line.md": ("pandas",),
     "docs/explaining.md": ("matplotlib", "pandas"),
     "docs/few_vectors.md": (),
     "docs/getting_started.md": (),
@@ -32,6 +31,7 @@ PAGES: dict[str, tuple[str, ...]] = {
     "docs/parameter_search.md": ("matplotlib", "pandas", "rich"),
     "docs/rivals.md": (),
     "docs/saving.md": ("skl2onnx", "onnxruntime"),
+    "docs/tables.md": ("pandas",),
     "docs/time_limit.md": (),
 }
 

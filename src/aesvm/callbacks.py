@@ -21,7 +21,7 @@ class TimeLimit:
     other estimators, such as scikit-learn's searches, it raises an error. When the time is over
 
     - a fit to rows in memory with ``refine`` "auto" or "exact" returns the best of the models that
-      it has made, as with the parameter ``time_limit``: the exact SVM of a sample, few vectors, the
+      it has made, as with the parameter ``time_limit``: the SVMs of larger and larger samples, the
       exact SVM. It may end early, if the next of these would take longer than the time left;
     - with a number for ``refine``, reducing ends at the next batch of subsets, and rows that were
       not reached represent themselves; refining ends with the best model seen;

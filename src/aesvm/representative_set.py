@@ -44,6 +44,7 @@ from aesvm.estimators.validation import (
 )
 from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.kernels import check_symmetric, resolve_gamma
+from aesvm.machines.processor import processor
 from aesvm.machines.represent import Represented, represent
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.stream import Stream
@@ -92,6 +93,9 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
     on_overflow : {"raise", "loosen"}, default="raise"
         In streams, what to do if the set exceeds the budget: raise an error, or loosen the
         tolerance and in the end hold a random sample. A warning and ``max_residual_`` say so.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        What computes: the processor, or an NVIDIA GPU by number (``pip install "aesvm[gpu]"``).
+        See docs/gpu.md.
     n_jobs : int, default=None
         Number of threads. None is one, -1 all processors. The result does not depend on it.
     verbose : int, default=0
@@ -123,6 +127,8 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         The value of gamma that was used.
     n_seen_ : int
         Number of rows so far. Only with ``partial_fit``.
+    device_ : str
+        The device that computed the set: "cpu", or "cuda:0".
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -175,6 +181,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         keep_combinations: bool = False,
         memory_budget: int | str | None = None,
         on_overflow: str = "raise",
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
@@ -189,6 +196,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         self.keep_combinations = keep_combinations
         self.memory_budget = memory_budget
         self.on_overflow = on_overflow
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -218,6 +226,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         self : RepresentativeSet
         """
         forget(self)
+        given = X
         X, y, sample_weight = from_gpu(self, X, y, sample_weight)
         data = validated_rows(self, X, reset=True)
         settings = reduction_settings(self)
@@ -227,8 +236,10 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         weights = valid_weights(sample_weight, data)
         with fitting(self, data, y, n_tasks=2) as (run, progress):
             gamma = resolve_gamma(self.gamma, data, self.kernel)
+            spec = kernel_spec(self, gamma)
+            there = processor(spec.device).rows(spec, data, given, partial(say, self))
             represented = represent(
-                TrainingKernel(kernel_spec(self, gamma), data),
+                TrainingKernel(spec, data, rows=there),
                 labels,
                 weights,
                 settings,
@@ -260,20 +271,21 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         weights : ndarray of shape (n_representatives,)
             To be passed as ``sample_weight``.
         """
-        rows: Any = X
+        self.fit(X, y, sample_weight=sample_weight, groups=groups)
+        rows, classes, _ = from_gpu(self, X, y)
         if sp.issparse(rows):
             rows = rows.tocsr()
         elif isinstance(rows, list | tuple):
             rows = np.asarray(rows)
-        self.fit(rows, y, sample_weight=sample_weight, groups=groups)
         selected = _safe_indexing(rows, self.sample_indices_)
         if self.kernel == "precomputed":
             selected = _safe_indexing(selected, self.sample_indices_, axis=1)
-        return (
-            selected,
-            None if y is None else _safe_indexing(y, self.sample_indices_),
-            self.weights_,
-        )
+        device = processor(self.device)
+        selected = device.like_input(selected, X)
+        if y is None:
+            return selected, None, self.weights_
+        classes = _safe_indexing(classes, self.sample_indices_)
+        return selected, device.like_input(classes, y), self.weights_
 
     @available_for_streams
     def partial_fit(
@@ -446,6 +458,7 @@ def set_represented(chosen: Any, represented: Represented, gamma: float) -> None
     chosen.n_subsets_ = derived.n_subsets
     chosen.reduced_ = derived.reduced
     chosen.gamma_ = gamma
+    chosen.device_ = processor(chosen.device).name
     chosen._stream_ = chosen._rows_ = None
 
 
@@ -456,6 +469,7 @@ def set_rows(chosen: Any, rows: WeightedRows, n_seen: int, gamma: float) -> None
     chosen.max_residual_ = rows.reach**2
     chosen.n_seen_ = n_seen
     chosen.gamma_ = gamma
+    chosen.device_ = processor(chosen.device).name
     chosen._stream_ = None
     chosen._rows_ = rows
 
@@ -474,6 +488,7 @@ _SHARED = (
     "subset_size",
     "partition_size",
     "partition",
+    "device",
     "n_jobs",
     "verbose",
 )

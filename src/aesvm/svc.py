@@ -81,7 +81,7 @@ class AESVC(
         ``gap_tol=0.01`` gives a model whose objective is at most 1 % above the exact one's.
     time_limit : float, default=None
         Seconds for a fit. With rows in memory, and ``refine`` "auto" or "exact", the fit trains
-        better and better models: the exact SVM of a sample, few vectors, the exact SVM. It returns
+        better and better models: the SVMs of larger and larger samples, the exact SVM. It returns
         the one with the lowest objective. All other fits end with the best model so far, as with
         :class:`aesvm.TimeLimit`. None: no limit.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"

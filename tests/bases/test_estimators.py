@@ -13,8 +13,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from aesvm import AESVC, AEOneClassSVM, Compression
 from aesvm.bases.span_machine import SpanMachine
-from tests.bases.test_ladder import FAMILY as GOALS
 from tests.bases.test_span_training import FAMILY, fitted, rows, small_steps, targets_for, values_of
+from tests.machines.test_ladder import FAMILY as GOALS
 from tests.runtime.test_progress import Recorder
 from tests.runtime.test_time_limit import ended, looks_of, spread
 

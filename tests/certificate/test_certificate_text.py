@@ -59,7 +59,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         ),
         (
             certificate(1.0, None, n_vectors=3, estimated_dual=0.49, estimated_error=0.0),
-            "how close it is to the exact SVM is unknown: the estimated bound is too wide",
+            "may be far from the exact SVM: the estimated bound on its objective is over 100%",
         ),
         (
             certificate(-1.0, None, n_vectors=3, estimated_dual=-1.9, estimated_error=0.09),
@@ -114,8 +114,9 @@ def test_a_large_gap_is_one_percentage_wherever_it_is_said():
     estimated = certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.01)
     assert "by an estimate its objective is at most 27% above the exact SVM's" in estimated.caveat()
     useless = certificate(1.0, None, n_vectors=3, estimated_dual=-7.0, estimated_error=0.01)
-    assert "too wide to be of use; more vectors (now 3)" in useless.caveat()
-    assert 'refine="exact" without max_vectors' in useless.caveat()
+    for found, known in ((useless, "is over 100% above"), (estimated, "is at most 27% above")):
+        advice = 'more vectors (now 3), or refine="exact" without max_vectors, come closer'
+        assert f"{known} the exact SVM's; {advice}" in found.caveat()
     assert "estimated  " in str(estimated)
     assert "estimated  " not in str(useless)  # no number of 800 %
 
@@ -192,6 +193,23 @@ def test_bounds_that_say_nothing_are_hidden():
     exact = str(certificate(1.0, 1.0, exact=True))
     for of_representatives in ("hull tolerance", "residual", "representatives", "bound"):
         assert of_representatives not in exact
+
+
+def test_all_rows_solved_for_loosely_are_said_to_be_and_what_solves_them_further():
+    loosely = str(certificate(1.0, 0.995, exact=True))
+    assert 'solved to tol or gap_tol; refine="exact" aims at a gap of 0.001' in loosely
+    assert "aims at" not in str(certificate(1.0, 0.9995, exact=True))
+    assert "aims at" not in str(certificate(1.0, 0.995))
+    ended = replace(certificate(1.0, 0.995, exact=True), remedy="raise the limit")
+    assert "solved to tol" not in str(ended)
+    far = str(certificate(1.0, 0.5, exact=True))  # whose caveat says it
+    assert far.count('refine="exact"') == 1
+
+
+def test_equal_rows_of_a_stream_are_said_to_be_why_fewer_were_solved_for():
+    found = replace(certificate(1.0, 1.0, exact=True), n_rows=10, n_solved=7, distinct=False)
+    assert "all 7 distinct rows of non-zero weight, of 10 rows" in str(found)
+    assert "all of 10 rows solved for" in str(replace(found, n_solved=10))
 
 
 def test_a_kernel_that_was_not_checked_is_said():

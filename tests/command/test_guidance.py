@@ -33,6 +33,13 @@ def test_labels_that_are_made_up_are_warned_of(table, capsys):
     assert not done(capsys, "convert", table[0], "other.csv", "--drop", "kind").err
 
 
+def test_info_shows_no_parameters_that_the_kernel_does_not_have(heart, capsys):
+    for kernel, expected in (("1", {"degree", "coef0"}), ("2", set()), ("3", {"coef0"})):
+        done(capsys, "train", "-q", "-t", kernel, heart[0], "some.aesvm")
+        found = done(capsys, "info", "some.aesvm", "--json").json
+        assert {"degree", "coef0"} & set(found) == expected
+
+
 def test_info_says_which_columns_are_no_features(table, capsys):
     found = done(capsys, "info", table[0], "--json").json
     assert (found["rows"], found["features"]) == (200, 6)
@@ -92,6 +99,8 @@ def test_switches_take_no_value_in_the_help(capsys):
 def test_a_target_that_is_not_there_is_named_by_its_flag(table, capsys):
     ended = run(capsys, "fit", table[0], "--target", "Kind")
     assert "--target Kind: there is no such column" in ended.err
+    assert "which has " in ended.err
+    assert "kind" in ended.err
 
 
 def test_compress_says_what_its_argument_is_called():
@@ -114,7 +123,7 @@ def test_the_examples_of_the_page_run(heart, capsys):
 def test_scale_does_not_advise_what_was_done(tmp_path, capsys):
     (tmp_path / "rows").write_text("1 1:-1 2:3\n-1 2:1\n1 2:0\n-1 1:2\n")
     args = ["-o", tmp_path / "scaled"]
-    assert "-l 0 keeps zeros" in done(capsys, "scale", tmp_path / "rows", "-u", "3", *args).err
+    assert "with -l 0, features" in done(capsys, "scale", tmp_path / "rows", "-u", "3", *args).err
     for_zero = done(capsys, "scale", "-l", "0", tmp_path / "rows", *args).err
     assert "values were not zero" in for_zero
     assert "-l 0" not in for_zero

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aesvm.gpu import cuda, devices, dual, hull
-from tests.gpu import emulator
+from tests.gpu import emulator, strict
 from tests.gpu.stand_in import NumpyDevice, launch_on_the_host
 
 
@@ -16,6 +16,16 @@ def numpy_in_place_of_cupy(monkeypatch):
     monkeypatch.setattr(hull, "_launch", launch_on_the_host)
     monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)  # also of few rows
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    return device
+
+
+@pytest.fixture(name="strict_device")
+def arrays_that_are_not_those_of_numpy(monkeypatch):
+    """A device whose arrays fail where they are taken for NumPy's, as ``device="cuda"``."""
+    device = strict.StrictDevice("cuda:0")
+    monkeypatch.setattr(hull, "_launch", strict.launch_on_the_host)
+    monkeypatch.setattr(devices, "cuda_device", lambda number: device)
+    strict.give_linear_algebra(monkeypatch)
     return device
 
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from aesvm.gpu.devices import MEMORY_FRACTION, Device
-from aesvm.gpu.matrix import DeviceKernel
+from aesvm.gpu.matrix import DeviceVectorKernel
 from aesvm.gpu.rows import DeviceRows
 from aesvm.sets.hull import approximate_extreme_points
 from tests.gpu import plain
@@ -84,7 +84,7 @@ class NumpyDevice(HostMemory):
 
 def device_kernel(kernel, device):
     """The kernel matrix of the host on a device."""
-    return DeviceKernel(kernel, DeviceRows(device, kernel.X))
+    return DeviceVectorKernel(kernel, DeviceRows(device, kernel.X))
 
 
 def launch_on_the_host(device, gram, sizes, weights, tol, work, threads):

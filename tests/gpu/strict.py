@@ -1,7 +1,8 @@
 """A device whose arrays are not NumPy's: what takes them for such by mistake fails.
 
 Arrays wrap NumPy's, and behave as CuPy's do: NumPy's functions hand them on, given arrays of both
-kinds they refuse, and nothing makes an array of the host of them but ``get``.
+kinds they refuse, and nothing makes an array of the host of them but ``get``. Sparse rows wrap
+SciPy's, and have what CuPy's have that is used here.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ class There:
     """An array of the device."""
 
     __hash__ = None
+    __cuda_array_interface__ = ()  # there, for those who look
 
     def __init__(self, own):
         assert type(own) is not There
@@ -97,7 +99,8 @@ def _unary(name):
     return lambda self: wrapped(function(self.own))
 
 
-for _name in ("add", "sub", "mul", "truediv", "floordiv", "matmul", "and_", "or_", "lshift"):
+_BINARY = ["add", "sub", "mul", "truediv", "floordiv", "pow", "matmul", "and_", "or_", "lshift"]
+for _name in _BINARY:
     _bare = _name.rstrip("_")
     for _prefix, _function in zip(("", "r", "i"), _operator(_name), strict=True):
         setattr(There, f"__{_prefix}{_bare}__", _function)
@@ -105,6 +108,49 @@ for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
     setattr(There, f"__{_name}__", _operator(_name)[0])
 for _name in ("neg", "invert", "abs"):
     setattr(There, f"__{_name}__", _unary(_name))
+
+
+class Csr:
+    """Sparse rows of the device. SciPy does not know them, and they have no length."""
+
+    format = "csr"
+
+    def __init__(self, own):
+        self.own = own
+
+    shape = property(lambda self: self.own.shape)
+    dtype = property(lambda self: self.own.dtype)
+    ndim = 2
+    nnz = property(lambda self: self.own.nnz)
+    has_canonical_format = property(lambda self: bool(self.own.has_canonical_format))
+    indices = property(lambda self: There(self.own.indices))
+    indptr = property(lambda self: There(self.own.indptr))
+    data = property(lambda self: There(self.own.data))
+
+    @data.setter
+    def data(self, values):
+        self.own.data = values.own
+
+    def tocsr(self):
+        return self
+
+    def get(self):
+        return self.own.copy()
+
+    def astype(self, dtype):
+        return Csr(self.own.astype(dtype))
+
+    def sum(self, axis):
+        return There(np.asarray(self.own.sum(axis=axis)))
+
+    def __getitem__(self, at):
+        return Csr(self.own[unwrapped(at)])
+
+    def __matmul__(self, other):
+        return There(self.own @ other.own)
+
+    def __array__(self, *args, **kwargs):
+        raise TypeError("sparse rows of the device are taken for an array of the host.")
 
 
 def method_of(function):
@@ -119,7 +165,7 @@ def wrapped(found: Any) -> Any:
 
 
 def unwrapped(given: Any) -> Any:
-    if isinstance(given, There):
+    if isinstance(given, There | Csr):
         return given.own
     if isinstance(given, np.ndarray) and given.ndim:
         raise TypeError("an array of the host is given to the device.")
@@ -164,6 +210,9 @@ def bare(given):
 class StrictDevice(stand_in.HostMemory):
     def __init__(self, name):
         super().__init__(name, Namespace(), Operations())
+
+    def csr(self, rows):
+        return Csr(rows)
 
 
 def give_linear_algebra(monkeypatch):

@@ -14,7 +14,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
-from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
+from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
+from aesvm.bases import span_machine
 from aesvm.formulations.hinge import Hinge
 from aesvm.gpu import devices, matrix
 from aesvm.gpu import rows as device_rows
@@ -24,7 +25,7 @@ from aesvm.machines import class_bundles
 from aesvm.machines.problem import EveryRow
 from aesvm.machines.processor import processor
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.model_selection import AEGridSearchCV
+from aesvm.model_selection import AEGridSearchCV, calibrated
 from aesvm.out_of_core.part import SentMachine, SentMachines
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.sets.derive import ReductionSettings
@@ -167,8 +168,6 @@ def test_a_model_can_be_used_where_there_is_no_gpu(stand_in):
 
 def test_kernels_of_the_host_alone_are_refused(stand_in):
     X, y = moons(60)
-    with pytest.raises(ValueError, match=r"kernel='precomputed' .* device='cuda'"):
-        AESVC(kernel="precomputed", device="cuda").fit(X @ X.T, y)
     with pytest.raises(ValueError, match=r"cannot be computed with device='cuda'"):
         AESVC(kernel=lambda a, b: a @ b.T, device="cuda").fit(X, y)
 
@@ -177,7 +176,7 @@ def test_kernels_that_were_added_for_the_host_are_refused(stand_in, monkeypatch)
     X, _ = moons(60)
     own = KERNELS["rbf"]._replace(map=lambda products, parameters: None)
     monkeypatch.setitem(KERNELS, "another", own)
-    wanted = r"'another' cannot .* use 'rbf', 'poly', 'sigmoid', 'linear', or"
+    wanted = r"'another' cannot .* use 'rbf', 'poly', 'sigmoid', 'linear', 'precomputed', or"
     with pytest.raises(ValueError, match=wanted):
         TrainingKernel(KernelSpec("another", device="cuda"), X).in_double()
 
@@ -428,3 +427,92 @@ def test_candidates_of_a_search_are_scored_on_the_device_of_their_name(stand_in,
     search = AEGridSearchCV(AESVC(device="cuda"), {"gamma": [0.5, 1.0], "C": [1.0, 2.0]}, cv=2)
     search.fit(X, y)
     assert not outside
+
+
+# -------------------------------------------------------------------- representative sets
+
+
+def held_to_its_bound(chosen, X, y, K, weights):
+    """The paper's conditions, with kernel values K: who stands for whom, and how closely."""
+    gamma = chosen.combinations_.toarray()
+    selected = chosen.sample_indices_
+    assert_allclose(gamma.sum(axis=1), 1.0)
+    assert (gamma >= 0.0).all()
+    assert ((gamma > 0.0) <= (y[:, None] == y[selected])).all()
+    left = np.eye(len(K)) - gamma @ np.eye(len(K))[selected]
+    residuals = np.einsum("ij,jk,ik->i", left, K, left)
+    assert_allclose(chosen.residuals_, residuals, atol=1e-6)
+    assert residuals.max() <= chosen.hull_tol + 1e-9
+    assert_allclose(chosen.weights_, weights @ gamma)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_representatives_keep_the_bound(stand_in, kernel):
+    X, y = moons(400)
+    K = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2))
+    rows = K if kernel == "precomputed" else X
+    weights = np.random.default_rng(0).integers(1, 4, 400).astype(float)
+    parameters = {"kernel": kernel, "gamma": 1.0, "subset_size": 100, "keep_combinations": True}
+    chosen = RepresentativeSet(device="cuda", **parameters).fit(rows, y, weights)
+    assert chosen.device_ == "cuda:0"
+    assert chosen.reduced_
+    held_to_its_bound(chosen, X, y, K, weights)
+    here = RepresentativeSet(**parameters).fit(rows, y, weights)
+    assert here.device_ == "cpu"
+    n, n_here = len(chosen.sample_indices_), len(here.sample_indices_)
+    assert abs(n - n_here) <= 2 + 0.1 * n_here
+
+
+def test_representatives_of_a_stream(stand_in):
+    X, y = moons(900)
+    chunks = [(X[at : at + 300], y[at : at + 300], None) for at in (0, 300, 600)]
+    chosen = RepresentativeSet(gamma=2.0, hull_tol=0.05, device="cuda").fit_stream(chunks)
+    assert chosen.device_ == "cuda:0"
+    rows, _, weights = chosen.select()
+    assert len(rows) < 500
+    assert weights.sum() == pytest.approx(900.0)
+    assert chosen.max_residual_ <= chosen.hull_tol
+    bit_by_bit = RepresentativeSet(gamma=2.0, device="cuda")
+    for own in chunks:
+        bit_by_bit.partial_fit(*own)
+    assert bit_by_bit.partial_fit().device_ == "cuda:0"
+
+
+def test_the_set_of_a_model_was_computed_where_the_model_was(stand_in):
+    X, y = moons(400)
+    model = AESVC(gamma=1.0, refine=0, device="cuda").fit(X, y)
+    assert model.representative_set_.device_ == model.device_ == "cuda:0"
+    assert AESVC(gamma=1.0, refine=0).fit(X, y).representative_set_.device_ == "cpu"
+
+
+def test_a_callable_kernel_has_no_representatives_on_a_device(stand_in):
+    X, y = moons(60)
+    with pytest.raises(ValueError, match=r"cannot be computed with device='cuda'"):
+        RepresentativeSet(kernel=lambda a, b: a @ b.T, device="cuda").fit(X, y)
+    with pytest.raises(ValueError, match=r"device='gpu' is unknown"):
+        RepresentativeSet(device="gpu").fit(X, y)
+
+
+def test_too_few_vectors_are_called_so_wherever_they_were_chosen(stand_in, monkeypatch):
+    monkeypatch.setattr(span_machine, "FREE", 0.0)  # gaps are estimated
+    X, y = moons(1500)
+    for device in ("cpu", "cuda"):
+        model = AESVC(gamma=100.0, C=100.0, max_vectors=3, device=device)
+        with pytest.warns(UserWarning, match=r"far from the exact SVM.* more vectors \(now 3\)"):
+            model.fit(X, y)
+        found = model.certificate_
+        assert found.estimated_gap > 0.5
+        assert found.verdict().startswith("may be far from the exact SVM: the estimated bound")
+        assert found.caveat() in str(found)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_folds_of_a_calibration_share_work_on_the_device(stand_in, kernel):
+    X, y = moons(200)
+    rows = np.exp(-((X[:, None] - X[None]) ** 2).sum(axis=2)) if kernel == "precomputed" else X
+    found = [
+        calibrated(AESVC(kernel=kernel, gamma=1.0, device=name), cv=3).fit(rows, y)
+        for name in ("cpu", "cuda")
+    ]
+    here, there = (model.predict_proba(rows) for model in found)
+    assert_allclose(there, here, atol=0.01)

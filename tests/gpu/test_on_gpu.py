@@ -8,14 +8,16 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_moons
 
-from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM
+from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, RepresentativeSet
 from aesvm.gpu import hull
+from aesvm.gpu import rows as device_rows
 from aesvm.gpu.devices import DeviceMemoryError, cuda_device
 from aesvm.gpu.dual import minimize
 from aesvm.gpu.matrix import add
 from aesvm.gpu.vectors import HostVectors
 from aesvm.inspection import shapley_values
 from aesvm.kernels import KernelSpec, expansion
+from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.solver import smo
 from aesvm.solver.state import Known
@@ -321,3 +323,130 @@ def test_shapley_values_are_those_of_the_host(gpu, gamma):
     here = shapley_values(model, X[:40], X[500:520], n_jobs=2)
     there = shapley_values(model, X[:40], X[500:520], device="cuda")
     assert_allclose(there.values, here.values, rtol=0, atol=1e-13 * np.abs(model.dual_coef_).sum())
+
+
+# ------------------------------------------------------------------------- kernel matrices
+
+
+def rbf(X, others, gamma=1.0):
+    return KernelSpec("rbf", gamma).matrix(X).cross(others, np.arange(len(X)))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_and_values_of_a_kernel_matrix_are_those_of_the_host(gpu, dtype):
+    random = np.random.default_rng(0)
+    K = random.normal(size=(3000, 3000))
+    K = (K + K.T).astype(dtype)
+    kernel = TrainingKernel(KernelSpec("precomputed", device="cuda"), K).matrix(dtype, 1e-5)
+    rows, some = random.permutation(3000)[:2500], random.permutation(3000)[:700]
+    coefs, new = random.normal(size=700), random.normal(size=(900, 3000))
+    with gpu.here():
+        assert_array_equal(kernel.square(some), K[np.ix_(some, some)])
+        found = kernel.scores(some, coefs, rows)
+        assert_allclose(found, K[np.ix_(rows, some)] @ coefs, rtol=1e-9, atol=1e-9)
+        assert_allclose(kernel.cross(new, some), new[:, some], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AESVC(refine="exact", tol=1e-4),
+        AESVC(refine=0),
+        AESVC(refine=1),
+        AESVC(max_vectors=300),
+        AESVR(),
+        AENuSVC(nu=0.3),
+        AEOneClassSVM(nu=0.1),
+    ],
+    ids=repr,
+)
+def test_models_of_a_kernel_matrix(gpu, estimator):
+    X, y = make_moons(6000, noise=0.3, random_state=0)
+    K, K_new = rbf(X[:5000], X[:5000]), rbf(X[:5000], X[5000:])
+    estimator = estimator.set_params(kernel="precomputed")
+    here = estimator.set_params(device="cpu").fit(K, y[:5000]).predict(K_new)
+    there = estimator.set_params(device="cuda").fit(K, y[:5000])
+    assert there.device_ == "cuda:0"
+    assert np.mean(np.abs(here - there.predict(K_new)) > 0.05) < 0.01
+    again = there.fit(gpu.array(K), gpu.array(y[:5000])).predict(gpu.array(K_new))
+    assert isinstance(again, gpu.xp.ndarray)
+    assert np.mean(np.abs(here - gpu.to_host(again)) > 0.05) < 0.01
+    if isinstance(there, AESVC):
+        assert there.certify(K, y[:5000]).proven
+
+
+def test_several_classes_of_a_kernel_matrix(gpu):
+    X, y = make_classification(4000, 20, n_informative=8, n_classes=4, random_state=0)
+    K = rbf(X, X, gamma=0.05)
+    here = AESVC(kernel="precomputed").fit(K, y).predict(K)
+    there = AESVC(kernel="precomputed", device="cuda").fit(K, y).predict(K)
+    assert np.mean(here == there) > 0.995
+
+
+def test_a_kernel_matrix_without_room_is_refused_by_its_bytes(gpu, monkeypatch):
+    X, y = make_moons(2000, noise=0.3, random_state=0)
+    monkeypatch.setattr(type(gpu), "_free_bytes", lambda self: 3e7)
+    with pytest.raises(DeviceMemoryError, match="32,000,000 bytes were wanted"):
+        AESVC(kernel="precomputed", device="cuda").fit(X @ X.T + 1e-3 * np.eye(2000), y)
+
+
+# ----------------------------------------------------------- sparse rows, representatives
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sparse_rows_that_are_there_are_used_as_they_are(gpu, monkeypatch, dtype):
+    X, y = make_classification(8000, 20, n_informative=8, random_state=0)
+    X[np.abs(X) < 0.7] = 0.0
+    rows = sp.csr_matrix(X.astype(dtype))
+    model = AESVC(gamma=0.05, device="cuda")
+    wanted = model.fit(rows, y).decision_function(rows)
+    copies, copied = [], device_rows.copied
+    monkeypatch.setattr(
+        device_rows, "copied", lambda device, own: copies.append(own) or copied(device, own)
+    )
+    with gpu.here():
+        there, labels = gpu.csr(rows), gpu.array(y)
+    model.fit(there, labels)
+    assert not copies
+    found = model.decision_function(there)
+    assert isinstance(found, gpu.xp.ndarray)
+    assert_allclose(gpu.to_host(found), wanted, atol=1e-3 * np.abs(wanted).max())
+    assert model.score(there, labels) == pytest.approx(model.score(rows, y), abs=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["tocsc", "tocoo", "twice"])
+def test_other_sparse_matrices_are_rows_too(gpu, kind):
+    X, y = make_classification(3000, 20, n_informative=8, random_state=0)
+    X[np.abs(X) < 0.7] = 0.0
+    rows = sp.csr_matrix(X)
+    if kind == "twice":
+        parts = 0.5 * np.repeat(rows.data, 2), np.repeat(rows.indices, 2), 2 * rows.indptr
+        given = gpu.csr(sp.csr_matrix(parts, shape=X.shape))
+    else:
+        given = getattr(gpu.csr(rows), kind)()
+    model = AESVC(gamma=0.05, device="cuda")
+    wanted = model.fit(rows, y).decision_function(rows)
+    found = gpu.to_host(model.fit(given, y).decision_function(given))
+    assert_allclose(found, wanted, atol=1e-3 * np.abs(wanted).max())
+    with pytest.raises(ValueError, match='X is on a GPU, and device="cpu"'):
+        AESVC().fit(given, y)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_representative_sets(gpu, kernel):
+    X, y = make_moons(6000, noise=0.1, random_state=0)
+    K = rbf(X, X)
+    rows = K if kernel == "precomputed" else X
+    chosen = RepresentativeSet(kernel=kernel, gamma=1.0, keep_combinations=True)
+    n_here = len(chosen.fit(rows, y).sample_indices_)
+    selected, labels, weights = chosen.set_params(device="cuda").fit_select(gpu.array(rows), y)
+    assert chosen.device_ == "cuda:0"
+    assert isinstance(selected, gpu.xp.ndarray)
+    assert len(selected) == len(labels) == len(weights)
+    assert abs(len(labels) - n_here) <= 2 + 0.1 * n_here
+    combinations = chosen.combinations_.toarray()
+    apart = K[:, chosen.sample_indices_] @ combinations.T
+    own = combinations @ K[np.ix_(chosen.sample_indices_, chosen.sample_indices_)]
+    residuals = 1.0 - 2.0 * apart.diagonal() + np.einsum("ij,ij->i", own, combinations)
+    assert residuals.max() <= chosen.hull_tol * (1 + 1e-6)
+    assert_allclose(chosen.weights_, combinations.sum(axis=0))

@@ -52,7 +52,10 @@ def test_numbers_of_64_bits_entries_twice_and_without_order(request, device):
 
 
 @pytest.mark.parametrize("held", [1 << 26, 3 * 50, 300 * 50])
-def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(stand_in, monkeypatch, held):
+@pytest.mark.parametrize("kind", ["rbf", "precomputed"])
+def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(
+    stand_in, monkeypatch, kind, held
+):
     monkeypatch.setattr(vectors, "_HELD_VALUES", held)
     depths = []  # of each value that is added to the sums
 
@@ -68,7 +71,8 @@ def test_sums_add_up_no_more_terms_in_a_row_than_certificates_count(stand_in, mo
             return self
 
     X = sp.random(2000, 5, 0.5, format="csr", random_state=0)
-    kernel = TrainingKernel(KernelSpec("rbf", 1.0, device="cuda"), X).matrix(np.float64, 1e-12)
+    X = np.eye(2000) if kind == "precomputed" else X
+    kernel = TrainingKernel(KernelSpec(kind, 1.0, device="cuda"), X).matrix(np.float64, 1e-12)
     lines = kernel.vectors(np.arange(2000))
     columns = kernel.vectors(np.arange(50))
     for n in (1, 512, 513, 2000):

@@ -384,10 +384,6 @@ def ladder(**facts):
     return found
 
 
-def sampled(n_rows, seconds, support_share=0.5):
-    return Sampled(n_rows, support_share, seconds)
-
-
 def test_a_limit_makes_a_ladder_where_the_method_is_free():
     assert ladder().goal.duality_tol is None
     assert ladder(refine="exact").goal.duality_tol is not None
@@ -404,62 +400,60 @@ def test_a_limit_makes_a_ladder_where_the_method_is_free():
         assert not isinstance(plan(other, None), Ladder)
 
 
-def test_the_exact_svm_is_next_where_it_is_surely_in_time():
-    one = ladder()
-    seconds = one.seconds_of_exact(sampled(1000, 0.001))
+def test_the_exact_svm_is_next_where_it_is_expected_to_be_in_time():
+    one, made = ladder(), Sampled(25_000, 0.3)
+    seconds = made.seconds_of(100_000)
     assert 2.0 < seconds <= 10.0
-    assert one.next(sampled(1000, 0.001), 1.01 * seconds / TABLE.surely, ()) is one.goal
-    assert one.next(sampled(1000, 0.001), 0.99 * seconds / TABLE.surely, ()) is not one.goal
+    assert one.next(made, 1.01 * seconds / TABLE.fills) is one.goal
+    assert isinstance(one.next(made, 0.99 * seconds / TABLE.fills), Sample)
+    # a far smaller sample does not tell that for sure
+    far, seconds = Sampled(1000, 0.001), Sampled(1000, 0.001).seconds_of(100_000)
+    assert one.next(far, 1.01 * seconds / TABLE.fills) == Sample(4000)
+    assert one.next(far, 10.0 * seconds) is one.goal
     # what solves of any size take counts once
-    timed = Sampled(1000, 0.5, 0.101, before=(100, 0.1))
+    timed = Sampled(1000, 0.101, before=(100, 0.1))
     assert timed.own_seconds == pytest.approx(0.001, rel=0.03)
 
 
-def test_few_vectors_follow_where_the_exact_svm_takes_too_long():
-    found = ladder().next(sampled(4000, 0.1), 10.0, ())
-    assert isinstance(found, Span)
-    assert found.first == TABLE.first_vectors
-    # not with little time for them, an indefinite kernel, few rows, or after they were tried
-    for other, left, tried in (
-        (ladder(), 0.1, ()),
-        (ladder(definite=False), 10.0, ()),
-        (ladder(n_rows=20_000, squared_rows=4e8), 0.4, ()),
-        (ladder(), 10.0, (Span,)),
-    ):
-        assert not isinstance(other.next(sampled(4000, 0.05), left, tried), Span)
+def test_the_exact_svm_takes_longer_than_a_sample_of_all_rows_would():
+    made = Sampled(1000, 0.001)
+    assert ladder().seconds_of_exact(made) > made.seconds_of(100_000)
+    # of an indefinite kernel samples are solved for as it is
+    assert ladder(definite=False).seconds_of_exact(made) == made.seconds_of(100_000)
 
 
-def test_a_larger_sample_follows_where_nothing_else_is_in_time():
-    one = ladder(definite=False)
-    assert one.next(sampled(1000, 0.001), 1.0, ()) == Sample(4000)
-    last = one.next(sampled(4000, 0.16), 1.0, ())
+def test_a_larger_sample_follows_where_the_exact_svm_is_not_in_time():
+    one = ladder()
+    assert one.next(Sampled(1000, 0.001), 1.0) == Sample(4000)
+    last = one.next(Sampled(4000, 0.16), 1.0)
     assert isinstance(last, Sample)
     assert 4000 < last.n_rows < 16_000
-    assert one.next(sampled(last.n_rows, 0.7), 0.1, ()) is None
+    assert one.next(Sampled(last.n_rows, 0.7), 0.1) is None
+
+
+def test_the_last_sample_is_foreseen_by_one_that_is_not_far_smaller():
+    one, made, left = ladder(), Sampled(2000, 0.01), 2.0
+    sizes = [made.n_rows]
+    while (rung := one.next(made, left)) is not None:
+        before = made.n_rows
+        seconds = made.seconds_of(rung.n_rows)
+        left -= seconds
+        made = Sampled(rung.n_rows, seconds)
+        sizes.append(rung.n_rows)
+        assert before < rung.n_rows <= TABLE.far * before
+    assert len(sizes) > 2
+    assert 0.0 <= left < 0.3 * 2.0
 
 
 def test_pairs_of_classes_that_are_reached_are_exact_whatever_the_time():
     many = ladder(n_machines=45, squared_rows=2e9)
-    assert isinstance(many.next(sampled(2000, 0.1), 5.0, ()), Sample)
-    assert many.next(sampled(11_000, 3.0), 1.0, ()) is many.goal
-    assert many.next(sampled(11_000, 3.0), 1.0, (Exact,)) is None
-
-
-def test_vectors_are_added_while_they_are_expected_to_be_better_than_a_sample():
-    one, made = ladder(), Sampled(8000, 0.5, 0.3, objective=110.0, optimum=98.0)
-    falls, settles = (112.0, 104.0, 101.0), (104.0, 103.5, 103.1)
-    assert one.goes_on(made, [(9.0, falls[0])])
-    assert one.goes_on(made, list(zip((19.0, 18.5, 17.0), falls, strict=True)))
-    assert not one.goes_on(made, list(zip((19.0, 18.5, 17.0), settles, strict=True)))
-    # a sample of 8,000 rows that was worse makes a larger one less promising
-    poor = made._replace(objective=140.0)
-    assert one.goes_on(poor, list(zip((19.0, 18.5, 17.0), settles, strict=True)))
-    # twice as many vectors would not end in time
-    assert not one.goes_on(made, list(zip((19.0, 18.5, 1.0), falls, strict=True)))
+    assert isinstance(many.next(Sampled(2000, 0.1), 5.0), Sample)
+    assert many.next(Sampled(11_000, 3.0), 1.0) is many.goal
+    assert ladder().next(Sampled(11_000, 3.0), 1.0) is None
 
 
 def test_the_largest_sample_in_time_takes_that_time():
-    made = Sampled(4000, 0.5, 1.0, before=(1000, 0.1))
+    made = Sampled(4000, 1.0, before=(1000, 0.1))
     assert 3.0 < made.seconds_of(8000) / made.own_seconds <= 4.0
     assert made.n_rows_in(made.seconds_of(8000)) == pytest.approx(8000, abs=1)
 
@@ -468,21 +462,16 @@ def test_the_largest_sample_in_time_takes_that_time():
     st.floats(1e-4, 1e3), st.integers(500, 99_000), st.floats(0.0, 1e3), st.sampled_from([1, 45])
 )
 def test_every_ladder_ends(seconds, n_rows, left, n_machines):
-    """Samples grow, all else is tried once, and nothing is begun when the time is over."""
+    """Samples grow, and nothing is begun when the time is over."""
     one = ladder(n_machines=n_machines)
-    tried, now = [], n_rows
-    for _ in range(30):
+    now = n_rows
+    for _ in range(60):
         square = seconds * (now / n_rows) ** 2
-        rung = one.next(sampled(now, square), left, tried)
-        if rung is None:
+        rung = one.next(Sampled(now, square), left)
+        if rung is None or rung is one.goal:
             return
         assert left > 0.0
-        if isinstance(rung, Sample):
-            assert now < rung.n_rows <= 100_000
-            now = rung.n_rows
-            left -= seconds * (now / n_rows) ** 2
-        else:
-            assert type(rung) not in tried
-            tried.append(type(rung))
-            left *= 0.5
+        assert now < rung.n_rows <= 100_000
+        now = rung.n_rows
+        left -= seconds * (now / n_rows) ** 2
     raise AssertionError(rung)

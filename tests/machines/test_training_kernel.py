@@ -7,10 +7,14 @@ from contextlib import suppress
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from aesvm.formulations.hinge import Hinge
 from aesvm.kernels import KERNELS, KernelSpec
-from aesvm.machines.training_kernel import TrainingKernel
+from aesvm.machines.training_kernel import Precision, TrainingKernel
 from aesvm.runtime.threads import Threads
+from aesvm.solver import smo
+from tests import oracles
 from tests.kernels.test_kernels import PARAMETERS
 
 
@@ -65,3 +69,60 @@ def test_threads_that_ask_for_the_same_matrix_are_given_one(X, monkeypatch):
     with Threads(2) as run:
         one, other = run(lambda _: kernel.matrix(np.float64, 1e-5), range(2))
     assert one is other
+
+
+def solved_in_single(X, labels, bound):
+    """A solve in single precision, which is to be made finer; and its sums in double precision."""
+    kernel = TrainingKernel(KernelSpec("rbf", gamma=0.5), X, 1e-3)
+    rows = np.arange(len(X))
+    variables = Hinge().variables(labels, np.full(len(X), bound))
+    precision = Precision(kernel, rows, variables, 1e-3, map)
+    precision.values = precision.values_of_scores = kernel.matrix(np.float32, 1e-4)
+    solution = smo.minimize(
+        precision.values, rows, variables.signs, variables.linear, variables.bounds, tol=1e-3
+    )
+    exact = oracles.kernel(X, gamma=0.5) @ (variables.signs * solution.alpha)
+    return precision, solution, exact
+
+
+@pytest.fixture(name="solved")
+def solved_rows():
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    return solved_in_single(X, np.where(X[:, 0] + 0.3 * rng.normal(size=300) > 0, 1.0, -1.0), 4.0)
+
+
+def test_scores_near_the_edge_become_finer_and_the_others_stay(solved):
+    precision, solution, exact = solved
+    found = precision.go_finer(solution, rounding=0.05).scores
+    assert precision.is_double
+    is_free = (solution.alpha > 0) & (solution.alpha < precision.variables.bounds)
+    stay = found == solution.scores
+    assert_allclose(found[~stay], exact[~stay], rtol=1e-12)
+    assert not (stay & is_free).any()
+    assert 50 < np.count_nonzero(stay) < 290
+    n_support = np.count_nonzero(solution.alpha)
+    assert 0 < precision.n_values < n_support * len(exact) / 2
+    assert precision.rounding(solution._replace(scores=found)) == 0.0
+    assert precision.values_of_scores.dtype == np.float32
+
+
+def test_a_variable_that_comes_near_gets_a_finer_score_as_well(solved):
+    precision, solution, exact = solved
+    error = 0.05
+    found = precision.go_finer(solution, rounding=error).scores
+    stay = np.flatnonzero(found == solution.scores)
+    # the offset moves to where one of them is
+    slopes = found + precision.variables.signs * precision.variables.linear
+    moved = solution._replace(scores=found, offsets=slopes[stay[:1]])
+    assert precision.rounding(moved) == error
+    again = precision.go_finer(moved, error).scores
+    assert_allclose(again[stay[0]], exact[stay[0]], rtol=1e-12)
+    assert precision.rounding(moved._replace(scores=again)) == 0.0
+
+
+def test_where_the_errors_are_large_all_scores_become_finer(solved):
+    precision, solution, exact = solved
+    found = precision.go_finer(solution, rounding=1e9).scores
+    assert_allclose(found, exact, rtol=1e-12)
+    assert precision.values_of_scores is precision.values

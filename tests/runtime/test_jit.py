@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import importlib.util
 import pickle
 import subprocess
@@ -11,6 +12,7 @@ from contextlib import ExitStack
 import numba
 import numpy as np
 import pytest
+from numba.core import event
 from numba.core.caching import IndexDataCacheFile
 
 from aesvm import AESVC
@@ -117,6 +119,43 @@ def fresh():
 
     double.__module__ = "aesvm.nowhere"
     return numba.njit(double)
+
+
+class CollectorSeen(event.Listener):
+    """Whether the garbage collector runs when a compilation has begun."""
+
+    def __init__(self):
+        self.runs = []
+
+    def on_start(self, event):
+        self.runs.append(gc.isenabled())
+
+    def on_end(self, event):
+        pass
+
+
+def test_the_garbage_collector_rests_while_our_code_is_compiled():
+    seen = CollectorSeen()
+    with event.install_listener("numba:compile", seen):
+        assert fresh()(1.0) == 2.0
+        assert gc.isenabled()
+        numba.njit(lambda x: x)(1.0)  # which is another's
+    assert seen.runs == [False, True]
+
+
+def test_the_garbage_collector_runs_again_where_compiling_fails():
+    with pytest.raises(numba.TypingError):
+        fresh()("no number")
+    assert gc.isenabled()
+
+
+def test_a_garbage_collector_that_was_off_stays_off():
+    gc.disable()
+    try:
+        fresh()(1.0)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_compiling_is_told_once_and_only_where_it_happens():

@@ -50,6 +50,17 @@ def no_solves(monkeypatch):
     monkeypatch.setattr(smo, "minimize", solve)
 
 
+def test_fits_of_few_rows_do_not_ask_how_much_memory_is_free(moons, monkeypatch):
+    def asked():
+        raise AssertionError("the machine was asked")
+
+    monkeypatch.setattr(fit_memory, "free_memory", asked)
+    X, y = moons
+    AESVC().fit(X[:200], y[:200])
+    with pytest.raises(AssertionError, match="the machine was asked"):
+        AESVC(refine="exact").fit(X, y)
+
+
 @pytest.mark.parametrize("rows", [sp.csr_array, np.asarray])
 def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeypatch):
     monkeypatch.setattr(fit_memory, "free_memory", lambda: 20e6)
@@ -65,7 +76,7 @@ def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeyp
 def test_rows_that_are_too_many_are_refused_before_the_work(estimator, moons, monkeypatch):
     monkeypatch.setattr(fit_memory, "free_memory", lambda: 1e6)
     no_solves(monkeypatch)
-    with pytest.raises(MemoryError, match=r"of 3,000 rows takes .* MB are free: use fewer rows"):
+    with pytest.raises(MemoryError, match=r"of 3,000 rows needs .* MB are free: use fewer rows"):
         estimator.fit(*moons)
     assert not hasattr(estimator, "support_")
 

@@ -179,7 +179,7 @@ def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 256)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)  # all are solved in rounds
     X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
-    with pytest.warns(ConvergenceWarning, match=r"the model is that of a sample of \d+ rows"):
+    with pytest.warns(ConvergenceWarning, match=r"the model is the SVM of a sample of \d+ rows"):
         model = AESVC(gamma=0.1, refine="exact").set_callbacks(limit(6)).fit(X, y)
     whole = AESVC(gamma=0.1, refine="exact").fit(X, y)
     assert model.decision_function(X).shape == (3000, 4)
@@ -420,6 +420,16 @@ def test_a_limit_that_would_be_ignored_is_refused(whole):
         return
     with pytest.raises(ValueError, match=r"TimeLimit\(2\) was set on Pipeline, which"):
         make_pipeline(whole.set_callbacks()).set_callbacks(TimeLimit(2)).fit(X, y)
+
+
+def test_who_ends_a_fit_is_told_what_computes_how_close_its_model_is():
+    X, y = rows()
+    with pytest.warns(ConvergenceWarning) as said:
+        model = AESVC(gamma=1.0, time_limit=0).fit(X, y)
+    assert model.certificate_.gap is None
+    assert "was not computed (takes a pass over all rows: call certify(X, y)" in str(
+        said[0].message
+    )
 
 
 def test_any_callback_may_end_a_fit():

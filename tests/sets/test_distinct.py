@@ -62,3 +62,17 @@ def test_hashes_of_distinct_rows_hardly_ever_collide():
     X = np.random.default_rng(0).integers(0, 3, (20_000, 12)) / 4.0
     hashes = distinct.row_hashes(X, map)
     assert len(np.unique(hashes)) == len(np.unique(X, axis=0))
+
+
+def test_a_key_does_not_depend_on_how_many_are_asked_for():
+    every = distinct.hash_keys(200)
+    for size in (0, 1, 64, 65):
+        assert_array_equal(distinct.hash_keys(size), every[:size])
+
+
+def test_hashes_of_sparse_rows_are_those_of_dense_ones_with_any_number_of_features():
+    rng = np.random.default_rng(0)
+    for n_features in (3, 64, 65, 100):
+        X = rng.normal(size=(5, n_features)) * (rng.random((5, n_features)) < 0.5)
+        dense, sparse = distinct.row_hashes(X), distinct.row_hashes(sp.csr_array(X))
+        assert_array_equal(dense, sparse)

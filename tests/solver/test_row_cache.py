@@ -39,12 +39,28 @@ def test_rows_in_use_are_never_displaced():
 def test_leaving_out_columns_keeps_the_values_of_the_others():
     cache = RowCache(7, 4 * 7 * 4, FLOAT)
     written(cache, np.array([6, 1, 3, 5]))
-    cache.keep(np.array([0, 3, 4, 6]))
-    assert cache.rows.shape == (4, 4)
+    cache.leave_out(np.array([1, 2, 5]))
     slots = cache.find(np.array([0, 1, 2, 3]))
     assert_array_equal(slots >= 0, [False, True, False, True])
-    assert_array_equal(cache.rows[slots[1]], 300 + np.array([0, 3, 4, 6]))
-    assert_array_equal(cache.rows[slots[3]], 600 + np.array([0, 3, 4, 6]))
+    assert_array_equal(cache.rows[slots[1], :4], 300 + np.array([0, 3, 4, 6]))
+    assert_array_equal(cache.rows[slots[3], :4], 600 + np.array([0, 3, 4, 6]))
+
+
+def test_values_with_columns_that_are_left_out_stay_while_other_rows_take_the_slots():
+    cache = RowCache(7, 3 * 7 * 4, FLOAT)
+    written(cache, np.array([6, 1, 3]))
+    first = cache.leave_out(np.array([1, 2, 5]))  # 0, 3, 4 and 6 remain
+    assert_array_equal(first >= 0, [False, True, False, True, False, False, True])
+    slots = cache.admit(np.array([0]))  # that of row 1, which is left out itself
+    assert_array_equal(slots, first[1])
+    cache.rows[slots, :4] = np.array([0, 3, 4, 6])
+    second = cache.leave_out(np.array([0, 3]))  # 3 and 4 remain
+    assert_array_equal(second >= 0, [True, True, False, True])
+    for row in (1, 3, 6):
+        assert_array_equal(cache.rows[first[row], 4:], 100 * row + np.array([1, 2, 5]))
+    for place, row in ((0, 0), (1, 3), (3, 6)):
+        assert_array_equal(cache.rows[second[place], 2:4], 100 * row + np.array([0, 6]))
+    assert_array_equal(cache.find(np.array([0, 1])) >= 0, [True, False])
 
 
 @pytest.mark.parametrize("n_bytes", [0, 20])

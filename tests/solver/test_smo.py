@@ -190,13 +190,28 @@ def test_any_size_of_cache_gives_the_same_model(small_sets, rows_are_kept, cache
     assert_allclose(found.alpha, everything.alpha, atol=1e-4)
 
 
-def test_no_rows_are_kept_of_few_features(small_sets):
+def test_no_rows_are_kept_of_few_features_where_few_variables_are_free(small_sets, monkeypatch):
     arguments, _ = classification()
-    spent = {
-        smo.minimize(*arguments, cache_bytes=size, shrinking=False).n_evaluations
-        for size in (0, 10**9)
-    }
-    assert len(spent) == 1
+    monkeypatch.setattr(host, "WORKING_SET", 200)
+    monkeypatch.setattr(host, "_HELD", 0)
+    monkeypatch.setattr(host, "_ALWAYS_HELD", 1)
+    none, all_rows = (
+        smo.minimize(*arguments, cache_bytes=size, shrinking=False) for size in (0, 10**9)
+    )
+    bounds = arguments[-1]
+    assert np.count_nonzero((none.alpha > 0) & (none.alpha < bounds)) < 200
+    assert none.n_evaluations == all_rows.n_evaluations
+
+
+def test_rows_are_kept_where_many_variables_are_free(pools, monkeypatch):
+    monkeypatch.setattr(host.HostDual, "_enter_pool", lambda dual, aim: None)
+    arguments, _ = many_free_variables()
+    none, some, all_rows = (
+        smo.minimize(*arguments, cache_bytes=size) for size in (0, 8 * 500 * 1200, 8 * 1200 * 1200)
+    )
+    assert all_rows.n_evaluations < 0.8 * none.n_evaluations
+    for found in (some, all_rows):
+        assert_allclose(found.objective, none.objective, rtol=1e-5)
 
 
 def test_a_cache_saves_kernel_evaluations_without_a_cliff(small_sets, rows_are_kept):
@@ -415,7 +430,7 @@ def test_violators_are_taken_up_again_where_those_in_play_can_only_rise():
     dual = host.HostDual(state, Stagnation(6, state.unit), 10**6)
     out = prepared.order < 2
     dual._enter(np.flatnonzero(~out))
-    dual.left_out = [(np.flatnonzero(out), state.by_point())]
+    dual._leave_out(np.flatnonzero(out))
     assert dual.measure() < 0.0
     assert dual.rejoin(1e-3)
     assert set(prepared.order[dual.variables]) >= {0, 1}
@@ -462,6 +477,37 @@ def test_with_many_free_variables_pools_end_at_the_same_optimum(pools):
     alpha[exact.support_] = np.abs(exact.dual_coef_[0])
     best = 0.5 * (signs * alpha) @ K @ (signs * alpha) - alpha.sum()
     assert found.objective <= best + 1e-5 * abs(best)
+
+
+@pytest.mark.usefixtures("small_sets")
+def test_values_that_are_kept_bring_scores_of_rows_left_out_up_to_date(monkeypatch):
+    """Of many features, so that values are kept; of few bytes, so that not all of them are."""
+    monkeypatch.setattr(host, "_HELD", 0)
+    monkeypatch.setattr(host, "_ALWAYS_HELD", 1)
+    (_, rows, _, linear, bounds), _ = many_free_variables()
+    some = np.random.default_rng(1).normal(size=(len(rows), 5))
+    X = np.hstack([some, np.zeros((len(rows), blocks.CHEAP_FEATURES))])
+    signs = np.where(some[:, 0] + 0.3 * some[:, 1] ** 2 > 0.2, 1.0, -1.0)
+    K = oracles.kernel(X, gamma=0.2)
+    counts = []
+    catch_up = host.HostDual._catch_up
+
+    def counted(self, out, now):
+        changed = np.flatnonzero(now - out.then)
+        before = self.problem.n_evaluations
+        catch_up(self, out, now)
+        computed = (self.problem.n_evaluations - before) // len(out.points)
+        counts.append((out.start, len(changed), computed))
+
+    monkeypatch.setattr(host.HostDual, "_catch_up", counted)
+    arguments = kernel_matrix(X, gamma=0.2), rows, signs, linear, bounds
+    found = smo.minimize(*arguments, tol=1e-4, cache_bytes=8 * 40 * len(X))
+    spared = [start for start, n_changed, n_computed in counts if n_computed < n_changed]
+    assert len(set(spared)) > 1  # of rows that were left out at several times
+    assert sum(n_computed for _, _, n_computed in counts) > 0
+    assert found.converged
+    assert_allclose(found.scores, K @ (signs * found.alpha), atol=1e-8)
+    assert violation_of(K, found, signs, linear, bounds) <= 1e-4 + 1e-7
 
 
 @pytest.mark.parametrize("max_iter", [300, 1000, 1500, 2000])

@@ -105,8 +105,6 @@ class SpanTraining:
         The distinct ones of them.
     trainer : Trainer
         Of the pilots.
-    pilot_rows : int, default=None
-        Rows of the pilots of all machines together; None: as usual.
     """
 
     def __init__(
@@ -115,21 +113,18 @@ class SpanTraining:
         kernel: TrainingKernel,
         prepared: PreparedRows,
         trainer: Trainer,
-        pilot_rows: int | None = None,
     ) -> None:
         self.data = data
         self.prepared = prepared
         self.groups = data.groups
         self.trainer = trainer
         self.kernel = kernel
-        self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress, pilot_rows)
+        self.samples = Pilots(data, kernel, prepared, trainer, trainer.progress)
         self.sampled = self.samples.share  # the fraction of the rows that pilots are trained on
         self.pursuit: Pursuit | None = None  # on the pilots, where a survey has made one
         self.n_chosen = 0  # vectors that it has chosen
         self.basis = np.empty(0, dtype=np.intp)
         self.machines: list[SpanMachine] = []
-        #: asked with the objective before vectors are added; False leaves it at that
-        self.goes_on: Callable[[float], bool] = lambda objective: True
 
     @cached_property
     def context(self) -> SpanContext:
@@ -294,8 +289,6 @@ class SpanTraining:
     def _first_vectors(self) -> Pursuit:
         """A pursuit that has chosen the first vectors."""
         n_first = self.most if self.sampled == 1.0 else max(1, round(_PILOTS_FRACTION * self.most))
-        if self.span.first is not None:
-            n_first = min(n_first, self.span.first)
         pursuit, progress = self.pursuit, self.trainer.progress
         if pursuit is None:
             pursuit = self._pursuit_of_pilots(n_first)
@@ -348,13 +341,9 @@ class SpanTraining:
             objective = sum(machine.objective() for machine in self.machines)
             gained, before = before - objective, objective
             least = TABLE.settled * self.span.gap_tol * abs(objective)
-            if not self.goes_on(objective):
-                return
             if gained <= least and (auto or exhausted):
                 break
             n_most, n_before = min(most - len(self.basis), _MOST_ADDED), len(self.basis)
-            if self.span.first is not None:
-                n_most = min(n_most, n_before)
             if not self._enriched(n_most):
                 break
             exhausted = len(self.basis) - n_before < TABLE.exhausted * n_most

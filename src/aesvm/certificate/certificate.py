@@ -367,7 +367,7 @@ def _rounding_of_sums(records: Records, *names: str) -> float:
     """The rounding of sums over machines."""
     if len(records) == 1:
         return 0.0  # its proof counts it
-    sizes = sum(float(np.nansum(np.abs(records[name]))) for name in names)
+    sizes = sum(float(np.abs(records[name][records.known(name)]).sum()) for name in names)
     return len(records) * float(np.finfo(np.float64).eps) * sizes
 
 
@@ -417,4 +417,4 @@ def _worst_gap(records: Records, of_all: float | None) -> float | None:
     """The largest relative gap of any pair; ``of_all``: that of all together."""
     if of_all is None or len(records) == 1:
         return of_all
-    return float(np.nan_to_num(records.relative_gaps(), nan=0.0, posinf=np.inf).max())
+    return float(np.fmax.reduce(records.relative_gaps(), initial=0.0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -110,9 +110,9 @@ class FitHistory:
 
 def columns_of(steps: Iterable[Step]) -> dict[str, NDArray]:
     """Steps as plain arrays, with NaN for None: what a model keeps."""
-    found = [asdict(step) for step in steps]
+    found = list(steps)
     return {
-        one.name: np.array([step[one.name] for step in found], dtype=np.float64)
+        one.name: np.array([getattr(step, one.name) for step in found], dtype=np.float64)
         for one in fields(Step)
     }
 

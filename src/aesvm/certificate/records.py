@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.certificate.proof import Proof
+from aesvm.runtime.cached import cached_property
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,8 @@ class Records:
     @classmethod
     def of_numbers(cls, n: int, known: dict[str, NDArray]) -> Records:
         """Known columns; all others as in ``Record.of_nothing``."""
-        nothing = vars(Record.of_nothing())
-        columns = {
-            one.name: known.get(one.name, np.repeat(_column(one.name, [nothing[one.name]]), n, 0))
-            for one in fields(Record)
-        }
-        return cls(columns)
+        nothing = _OF_NOTHING.columns.items()
+        return cls({name: known.get(name, np.repeat(column, n, 0)) for name, column in nothing})
 
     def take(self, numbers: NDArray) -> Records:
         """The records of some machines."""
@@ -162,7 +159,9 @@ class Records:
 
     def total(self, name: str) -> Any:
         """The sum of a number; None where it is not known of all machines."""
-        return self.columns[name].sum().item() if self.known(name).all() else None
+        total = self.columns[name].sum().item()
+        may_lack = name in _COUNTS or total != total
+        return None if may_lack and not self.known(name).all() else total
 
     def relative_gaps(self) -> NDArray[np.float64]:
         """The duality gap of each machine with its rounding, divided by its objective.
@@ -177,12 +176,12 @@ class Records:
         np.divide(whole, size, out=relative, where=size > _LEAST_SHARE * whole)
         return np.where(self.negligible, 0.0, relative)
 
-    @property
+    @cached_property
     def objectives(self) -> NDArray[np.float64]:
         """F1 of each machine; NaN where it is not known."""
         return 0.5 * np.maximum(self["squared_norm"], 0.0) + self["loss"]
 
-    @property
+    @cached_property
     def negligible(self) -> NDArray[np.bool_]:
         """Machines whose objective and gap are zero to within rounding, as their optimum may be."""
         objective, rounding = self.objectives, self["proof_rounding"]
@@ -201,3 +200,7 @@ def _column(name: str, values: list[Any]) -> NDArray:
 
 def _padded(offsets: NDArray, width: int) -> NDArray:
     return np.pad(offsets, ((0, 0), (0, width - offsets.shape[1])), constant_values=np.nan)
+
+
+#: Of one machine with nothing to learn.
+_OF_NOTHING = Records.of([Record.of_nothing()])

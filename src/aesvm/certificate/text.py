@@ -32,6 +32,9 @@ _MOST_TIMES = 10.0
 #: vectors such bounds far exceed the truth.
 _TELLING = 1.0
 
+#: What is said in its place.
+_TOO_WIDE = f"the estimated bound on its objective is over {_TELLING:.0%} above the exact SVM's"
+
 #: A number is lowered by this before it is rounded up: 0.1, which in binary is slightly more than
 #: 0.1, is shown as 0.1 and not as 0.11.
 _HAIR = 1 - Decimal("1e-12")
@@ -86,6 +89,8 @@ def text_of(certificate: Certificate) -> Text:
         remarks.append(f"kernel {certificate.kernel}")
     if caveat := caveat_of(certificate):
         remarks.append(f"may be far from the exact SVM: {caveat}")
+    elif _is_loosely_solved(certificate):
+        remarks.append(f'solved to tol or gap_tol; refine="exact" aims at a gap of {EXACT_GAP:g}')
     numbers = [
         (label, f"{getattr(certificate, name):.6g}")
         for name, label in _labels(certificate).items()
@@ -150,7 +155,7 @@ def _verdict_of(certificate: Certificate) -> str:
     if estimate is not None and error is not None:
         share = _share_above(estimate + error, certificate.objective)
         if _is_too_wide(certificate):
-            return "how close it is to the exact SVM is unknown: the estimated bound is too wide"
+            return f"may be far from the exact SVM: {_TOO_WIDE}"
         return f"objective at most about {_times_or_percent(share)} the exact SVM's (estimated)"
     changed = "" if certificate.changed is None else _changed(certificate.changed)
     return f"how close it is to the exact SVM was not computed{changed}"
@@ -185,19 +190,11 @@ def caveat_of(certificate: Certificate) -> str:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
         share = _share_above(estimate + (certificate.estimated_gap_error or 0.0), objective)
-        if _is_too_wide(certificate) and certificate.remedy:
-            return (
-                "the estimated bound on its objective is too wide to be of use: the fit was cut "
-                f"short; to go further, {certificate.remedy}"
-            )
-        if _is_too_wide(certificate):
-            return (
-                "the estimated bound on its objective is too wide to be of use; more vectors (now "
-                f'{certificate.n_vectors:,}), or refine="exact" without max_vectors, narrow it'
-            )
         known = (
             f"by an estimate its objective is at most {_times_or_percent(share)} the exact SVM's"
         )
+        if _is_too_wide(certificate):
+            known = _TOO_WIDE
     elif certificate.changed is not None and certificate.changed > POOR_CHANGE:
         known = f"the last round changed {certificate.changed:.1%} of the predictions"
     else:
@@ -205,7 +202,10 @@ def caveat_of(certificate: Certificate) -> str:
     if certificate.remedy:
         return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
     if certificate.n_vectors is not None:
-        return f"{known}; more vectors (now {certificate.n_vectors:,}) come closer"
+        return (
+            f'{known}; more vectors (now {certificate.n_vectors:,}), or refine="exact" without '
+            "max_vectors, come closer"
+        )
     return (
         f"{known}; refine={certificate.rounds + 1} or more, a smaller hull_tol or, with rows in "
         'memory, refine="exact" come closer'
@@ -349,21 +349,32 @@ def _changed(share: float) -> str:
     return f"; the last round changed {share:.2%} of the predictions"
 
 
+def _is_loosely_solved(certificate: Certificate) -> bool:
+    """Whether all rows were solved for, to the end, and the gap is above what is called exact."""
+    done = certificate.exact and not certificate.negligible and not certificate.remedy
+    return done and (certificate.relative_gap or 0.0) > EXACT_GAP
+
+
 def _how(certificate: Certificate) -> str:
     """How the model was trained."""
     n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
+    every = certificate.n_solved == certificate.n_rows
+    solved = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+    if certificate.exact and not every:  # of a stream: n_rows counts equal and weightless ones too
+        return f"all {certificate.n_solved:,} distinct rows of non-zero weight, of {n_rows}"
     if certificate.exact:
-        every = certificate.n_solved == certificate.n_rows
-        return f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+        return solved
     n_rounds = certificate.rounds
     how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
     if n_rounds == 0:
         how = "representatives alone"
     if certificate.n_vectors is not None:
         how = f"in the span of {certificate.n_vectors:,} vectors"
+        if certificate.stopped_after is not None:
+            how = f"in time, with {certificate.n_vectors:,} support vectors"
         if certificate.max_residual > 0:
             how += ", representatives alone"
-    return f"{how}: {certificate.n_solved:,} of {n_rows} solved for"
+    return f"{how}: {solved}"
 
 
 def _labels(certificate: Certificate) -> dict[str, str]:

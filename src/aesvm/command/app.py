@@ -185,6 +185,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
             "a quarter of the machine's.",
         ),
     ),
+    "device": (str, _option("cpu", help="What computes: cpu, or cuda for an NVIDIA GPU.")),
     "quiet": (
         bool,
         _option(False, "-q", "--quiet", help="print only warnings, errors and results"),
@@ -196,7 +197,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 _TABLE = ("target", "drop", "header", "delimiter", "format", "json")
 
 
-@_command(*_TABLE, "class_weight", "features", "weight", "memory", "quiet")
+@_command(*_TABLE, "class_weight", "features", "weight", "memory", "device", "quiet")
 def fit(
     data: Data,
     task: Annotated[str, _option(help="auto, classification or regression")] = "auto",
@@ -295,7 +296,7 @@ def train(
     """Train a model, as svm-train does, with its flags and their defaults."""
 
 
-@_command(*_TABLE, "features", "classes", "probability", "quiet")
+@_command(*_TABLE, "features", "classes", "probability", "device", "quiet")
 def predict(
     data: Data,
     model: Annotated[

@@ -131,7 +131,12 @@ def _of_model(model: Model) -> dict[str, Any]:
         "type": LIBSVM_TYPES[type(svm).__name__.removeprefix("Dask")].title,
     }
     kept = svm.get_params() if model.native else {"kernel": svm.kernel}
-    found |= {name: kept[name] for name in _PARAMETERS if name in kept}
+    own = {"degree": ("poly",), "coef0": ("poly", "sigmoid")}  # parameters of some kernels alone
+    found |= {
+        name: kept[name]
+        for name in _PARAMETERS
+        if name in kept and svm.kernel in own.get(name, (svm.kernel,))
+    }
     found |= {
         "gamma": float(svm.gamma_),
         "features": model.n_features,

@@ -327,6 +327,12 @@ def _table_reader(
     return reader, roles, named
 
 
+def _some(names: list[str]) -> str:
+    """Names of columns, for a message."""
+    more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
+    return f"{', '.join(names[:20])}{more}"
+
+
 def _roles(
     names: list[str], named: bool, columns: DataOptions, wanted: Wanted, about: str
 ) -> Columns:
@@ -340,7 +346,8 @@ def _roles(
         elif given.removeprefix("-").isdecimal():
             number = int(given)
         if not -len(names) <= number < len(names):
-            raise UsageError(f"--{option} {given}: there is no such column in {about}.")
+            has = f", which has {_some(names)}" if named else ""
+            raise UsageError(f"--{option} {given}: there is no such column in {about}{has}.")
         return number % len(names)
 
     target = None if columns.target is None else position("target", columns.target)
@@ -357,10 +364,7 @@ def _roles(
         at = names.index(expected)
         target = None if at in (*(features or ()), *dropped, weight) else at
     if target is None and wanted.needs_target:
-        listed = " by its number, from 0"
-        if named:
-            more = f" and {len(names) - 20:,} more" if len(names) > 20 else ""
-            listed = f", of {', '.join(names[:20])}{more}"
+        listed = f", of {_some(names)}" if named else " by its number, from 0"
         raise UsageError(f"{about} is a table: --target says which column to learn{listed}.")
     if features is None:
         features = [at for at in range(len(names)) if at not in (target, weight, *dropped)]

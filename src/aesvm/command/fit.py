@@ -44,7 +44,7 @@ from aesvm.command.data import (
     opened,
 )
 from aesvm.command.formats import NATIVE, check_outputs, stem_of, suffix_of
-from aesvm.command.models import check_model_path, note_columns
+from aesvm.command.models import check_model_path, checked_device, note_columns
 from aesvm.command.report import HeldOut, at_edge, write_report
 from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.command.train import class_weights, leave_out_unknown
@@ -95,6 +95,7 @@ class FitResult:
 def fit(options: Any, columns: DataOptions, screen: Screen) -> None:
     """Fit a model to a table, and write it and a report."""
     _check(options)
+    checked_device(options.device)
     data = options.data
     model = options.output or ("model" if data == "-" else stem_of(data)) + NATIVE
     files = {"model": model, "report": options.report or str(Path(model).with_suffix(".html"))}
@@ -276,7 +277,7 @@ def _large_parts(file: DataFile, options: Any) -> Parts:
 def _pipeline(rows: Chunk, options: Any) -> tuple[list[Column], Pipeline]:
     """What becomes of the columns of a table, and the pipeline; other rows are scaled."""
     X, y = rows.X, rows.y
-    parameters: dict[str, Any] = {"n_jobs": options.jobs}
+    parameters: dict[str, Any] = {"device": options.device, "n_jobs": options.jobs}
     if task_of(y, options.task) == "classification":
         parameters["class_weight"] = class_weights(options.class_weight)
     elif options.class_weight:
@@ -330,7 +331,8 @@ def _searched(
     if np.isnan(search.best_score_) and not search.cut_short_:
         raise CommandError(_why_no_score(y, task, options.scoring))
     if search.cut_short_:
-        screen.note(f"the time limit has cut the search short: {search.cut_short_}")
+        flags = "raise --time-limit, or lower --search-rows"
+        screen.note(f"the time limit has cut the search short ({flags}): {search.cut_short_}")
     return search
 
 

@@ -36,6 +36,7 @@ from aesvm.command.formats import (
 from aesvm.command.screen import CommandError, Screen, UsageError
 from aesvm.io import load_libsvm_model, save_libsvm_model
 from aesvm.io.model_file import load, save
+from aesvm.machines.processor import processor
 from aesvm.runtime.warn import warn
 
 #: What names of data files end with; those of LIBSVM's text may be of a model in text as well.
@@ -158,9 +159,21 @@ def load_model(path: str) -> Model:
             raise CommandError(str(error).replace(str(file), path)) from error
     if not hasattr(model.svm, "support_vectors_"):
         raise CommandError(f"{path}: this is a {type(model.svm).__name__}, and no SVM.")
-    if getattr(model.svm, "device", "cpu") != "cpu":
-        model.svm.set_params(device="cpu")  # which this program computes with
+    model.svm.set_params(device="cpu")  # wherever it was trained
     return model
+
+
+def checked_device(name: str) -> str:
+    """The device that ``--device`` names, or why it is not there: before any data is read."""
+    try:
+        processor(name)
+    except ImportError as error:
+        raise ImportError(f"--device {name}: {error}") from error
+    except ValueError as error:
+        raise UsageError(f"--device {name}: {error}") from error
+    except RuntimeError as error:
+        raise CommandError(f"--device {name}: {error}") from error
+    return name
 
 
 def check_model_path(path: str, inputs: Iterable[str | None], onnx: bool = False) -> None:
@@ -274,7 +287,9 @@ def predict(options: Any, columns: DataOptions, screen: Screen) -> None:
     if options.probability:
         raise UsageError("-b 1: the models have no probabilities.")
     check_outputs([output], [data, model, *columns.files])
+    device = checked_device(options.device)
     found = load_model(model)
+    found.svm.set_params(device=device)
     with opened_for(found, data, columns) as file:
         if found.columns is not None and file.format.kind not in ("csv", "parquet"):
             raise CommandError(f"{file.name}: {model} was trained on a table: CSV or Parquet.")

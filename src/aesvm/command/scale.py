@@ -117,8 +117,9 @@ def scale(options: Any, columns: DataOptions, screen: Screen) -> None:
         scaled = _Scaled(file, used)
         n_rows, _ = write_rows(scaled, output, file, used.numbers, libsvm_digits="g")
     if scaled.after > scaled.before:
-        remedy = ": of sparse data that is not negative, -l 0 keeps zeros" if limits[0] else ""
-        warn(f"{scaled.before} values were not zero, and {scaled.after} are{remedy}.")
+        counts = f"{scaled.before:,} values were not zero before, and {scaled.after:,} are now"
+        remedy = ": with -l 0, features that are not negative keep their zeros" if limits[0] else ""
+        warn(f"{counts}{remedy}.")
     screen.result({"rows": n_rows, "features": len(used.numbers), "output": output, "range": save})
 
 

@@ -19,6 +19,7 @@ from aesvm.command.models import (
     OUTLIER_OR_NOT,
     Agreement,
     check_model_path,
+    checked_device,
     note_columns,
     save_model,
 )
@@ -102,6 +103,7 @@ def estimator_of(options: Any) -> Any:
         "refine": int(options.refine) if options.refine.isdecimal() else options.refine,
         "max_vectors": options.max_vectors,
         "time_limit": options.time_limit,
+        "device": checked_device(options.device),
         "n_jobs": options.jobs,
     }
     if kernel == "poly":

@@ -4,14 +4,19 @@ Rows are reduced where they are, and no more than their representatives travel. 
 ``aesvm[dask]``, and a ``dask.distributed.Client``.
 """
 
-from aesvm.dask.estimators import (
-    DaskAENuSVC,
-    DaskAENuSVR,
-    DaskAEOneClassSVM,
-    DaskAESVC,
-    DaskAESVR,
-    DaskRepresentativeSet,
-)
+try:
+    from aesvm.dask.estimators import (
+        DaskAENuSVC,
+        DaskAENuSVR,
+        DaskAEOneClassSVM,
+        DaskAESVC,
+        DaskAESVR,
+        DaskRepresentativeSet,
+    )
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        f'aesvm.dask needs Dask: pip install "aesvm[dask]" ({error})', name=error.name
+    ) from error
 
 __all__ = [
     "DaskAENuSVC",

@@ -77,7 +77,8 @@ def scale_factor(X: Any) -> float | None:
         varies = (ranges > 0) & (spreads > 0)
         if not varies.any():
             return None
-        small = np.quantile(ranges[varies], _FRACTION_OF_FEATURES, method="lower")
+        ascending = np.sort(ranges[varies])
+        small = ascending[int(_FRACTION_OF_FEATURES * (len(ascending) - 1))]
         widest = np.argmax(spreads)
         is_far = 2.0 * spreads[widest] > _SCALE_FACTOR * small
         return float(ranges[widest] / small) if is_far else None

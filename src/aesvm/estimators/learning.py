@@ -154,8 +154,8 @@ class Classes:
 
     def _check_pairs(self, estimator: Any, labels: NDArray[np.intp], costs: Array) -> None:
         """Refuse parameters that are impossible with some pair of classes."""
-        totals = np.bincount(labels, costs)
         if self.check_pair is not None:
+            totals = np.bincount(labels, costs)
             for one, other in combinations(totals[totals > 0].tolist(), 2):
                 self.check_pair(estimator, one, other)
 

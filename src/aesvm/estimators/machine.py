@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -56,7 +56,6 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],
     "shrinking": ["boolean"],
-    "device": "no_validation",  # check_name says which there are
     **STREAM_CONSTRAINTS,
 }
 
@@ -75,6 +74,12 @@ class KernelMachine(LinkedToDocumentation):
     n_seen_: int
     _trained_on_: dict[str, Any]  # see TrainedOn
     _stream_: StreamedModel | None  # None where the model is of rows in memory
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """scikit-learn's, which inspects a signature, and every fit asks."""
+        return super()._get_param_names()  # type: ignore[misc]
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None

@@ -92,7 +92,7 @@ class CostParameters(MachineParameters, total=False):
 
 
 def kernel_spec(estimator: Any, gamma: float) -> KernelSpec:
-    device = getattr(estimator, "device", "cpu")
+    device = getattr(estimator, "device", "cpu")  # rivals compute on the processor alone
     check_kernel(estimator.kernel, device)  # first: another device may not help
     return KernelSpec(estimator.kernel, gamma, estimator.degree, float(estimator.coef0), device)
 

@@ -34,7 +34,7 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
     model = model_of(estimator)
     rows = validated_rows(estimator, from_gpu(estimator, X)[0], reset=False)
     device = processor(model.spec.device)
-    if not sp.issparse(model.vectors):
+    if not (sp.issparse(model.vectors) or sp.issparse(rows)):
         rows = device.new_rows(rows, X)
     return device.like_input(getattr(model, method)(rows, estimator.n_jobs), X)
 

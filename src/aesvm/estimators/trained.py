@@ -5,7 +5,6 @@ Also what a fitted estimator keeps of all that, for its certificate.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from math import isinf
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.ladder import Reached, train_in_time
 from aesvm.bases.span_training import SpanTraining, train_in_span
-from aesvm.certificate.certificate import Certificate, certificate_of
+from aesvm.certificate.certificate import NOT_LOOKED, Certificate, certificate_of
 from aesvm.certificate.history import columns_of, steps_of
 from aesvm.certificate.records import Records
 from aesvm.estimators.fit_warnings import (
@@ -43,6 +41,7 @@ from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
 from aesvm.machines.fit_memory import check_memory, expected_memory
+from aesvm.machines.ladder import Reached, train_in_time
 from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
@@ -238,9 +237,12 @@ def set_trained(
         ended, advice = f"max_iter={estimator.max_iter} was reached", "raise max_iter"
     done = outcome(plan, exact, n_rounds, ended)
     certificate = trained_on._replace(plan=done, remedy=advice).keep(estimator)
-    say(estimator, f"certificate: {certificate.verdict()}")
+    if estimator.verbose:
+        say(estimator, f"certificate: {certificate.verdict()}")
     if cut_short:
         known = "certificate_ says how close the model is."
+        if certificate.estimated_gap is None and certificate.missing.get("gap") == NOT_LOOKED:
+            known = f"How close the model is was not computed ({NOT_LOOKED})."
         warn(f"{cut_short} {known} To go further, {advice}.", ConvergenceWarning)
         return
     easier = "lower C" if hasattr(estimator, "C") else "raise nu"
@@ -293,7 +295,6 @@ def fit_rows(
             )
             prepared = work.distinct()
             pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
-            asked = replace(asked, seconds=progress.seconds_left())
             chosen = plan(counted(asked, work, prepared), pilots)
             progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
             if isinstance(chosen, Exact) and spec.device == "cpu":
@@ -387,12 +388,17 @@ def _valid_input(
     return data, y, valid_weights(sample_weight, data)
 
 
+def name_of_rows(spec: KernelSpec) -> tuple:
+    """The name of a fit's rows, wherever they are, in work that fits share."""
+    return "rows", spec.device, spec.kernel == "precomputed"
+
+
 def _kernel(
     estimator: Any, spec: KernelSpec, X: Any, learner: Learner, given: Any, shared: SharedWork
 ) -> TrainingKernel:
     """The kernel matrix of a fit; ``given``: its rows, as they were given."""
     rows = shared.of_rows(
-        ("rows", spec.device),
-        lambda: processor(spec.device).rows(X, given, partial(say, estimator)),
+        name_of_rows(spec),
+        lambda: processor(spec.device).rows(spec, X, given, partial(say, estimator)),
     )
     return TrainingKernel(spec, X, estimator.tol, learner.joint_targets, rows)

@@ -48,11 +48,12 @@ class Interval(_Interval):
 
 
 #: Constraints of the parameters of an estimator with a kernel.
-KERNEL_CONSTRAINTS: dict[str, list] = {
+KERNEL_CONSTRAINTS: dict[str, Any] = {
     "kernel": [StrOptions({*KERNELS, "precomputed"}), callable],
     "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="neither")],
     "degree": [Interval(Integral, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
+    "device": "no_validation",  # check_name says which there are
     "n_jobs": [
         Interval(Integral, None, -1, closed="right"),
         Interval(Integral, 1, None, closed="left"),
@@ -62,7 +63,7 @@ KERNEL_CONSTRAINTS: dict[str, list] = {
 }
 
 #: Constraints of an estimator that reduces rows.
-REDUCTION_CONSTRAINTS: dict[str, list] = {
+REDUCTION_CONSTRAINTS: dict[str, Any] = {
     **KERNEL_CONSTRAINTS,
     "hull_tol": [Interval(Real, 0.0, None, closed="left")],
     "subset_size": [Interval(Integral, 1, None, closed="left")],
@@ -129,8 +130,6 @@ def _from_gpu(estimator: Any, values: Any, name: str) -> Any:
         is_foreign = hasattr(values, "__dlpack__") and not isinstance(values, np.ndarray)
         dispatches = get_config().get("array_api_dispatch", False)
         return np.asarray(values) if is_foreign and dispatches else values
-    if not hasattr(estimator, "device"):
-        raise ValueError(f"{name} is on a GPU: pass {name} as an array of NumPy's.")
     return processor(estimator.device).to_host(values, name)
 
 
@@ -303,6 +302,8 @@ def valid_weights(
     sample_weight: Any, X: Any, *, all_may_be_zero: bool = False
 ) -> NDArray[np.float64]:
     """The weight of each row; a copy where all may be zero, as in a chunk of a stream."""
+    if sample_weight is None:
+        return np.ones(X.shape[0])
     if np.asarray(sample_weight).dtype.kind == "c":
         raise ValueError("sample_weight has complex numbers: weights must be real.")
     try:
@@ -326,7 +327,7 @@ def check_two_classes(
     classes: NDArray, labels: NDArray[np.intp], weights: NDArray[np.float64]
 ) -> None:
     """Refuse rows of fewer than two classes; ``labels`` are classes by number."""
-    present = np.unique(labels[weights > 0])
+    present = np.flatnonzero(np.bincount(labels[weights > 0]))
     if len(present) < 2:
         where = "" if len(classes) < 2 else " among the rows of non-zero sample_weight"
         raise ValueError(

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array, Formulation, Offsets
+from aesvm.runtime.jit import jit
 
 #: Sums of costs that differ by this fraction of them are taken as equal.
 _FLAT = 1e-10
@@ -82,23 +83,6 @@ class Segments(NamedTuple):
         """The number of its machine, for each row."""
         return float(numbers[0]) if self.single else np.repeat(numbers, self.sizes)
 
-    def up_to(self, values: Any) -> Any:
-        """For each row, the sum of its machine's values from the first row to this one."""
-        total = np.cumsum(values)
-        if self.single:
-            return total
-        return total - np.repeat((total - values)[self.begins], self.sizes)
-
-    def beyond(self, values: Any) -> Any:
-        """For each row, the sum of its machine's values after this one."""
-        total = np.cumsum(values[::-1])[::-1]
-        after = np.append(total[1:], 0.0)
-        if self.single:  # sums that grow from the end: huge values leave small ones their digits
-            return after
-        last = self.begins + self.sizes - 1
-        after -= np.repeat(after[last], self.sizes)
-        return after
-
 
 class Objective:
     """F of machines, as a function of scores.
@@ -125,7 +109,17 @@ class Objective:
         self.segments = segments or Segments.of(np.array([len(bounds)]))
         self.total_cost = self.segments.sum(bounds)
         slopes = formulation.slopes(self.total_cost)
-        self.slopes = tuple(np.broadcast_to(one, len(self.total_cost)) for one in slopes)
+        self.slopes = tuple(one + np.zeros(len(self.total_cost)) for one in slopes)
+
+    def part(self, begin: int, end: int) -> Objective:
+        """That of consecutive machines."""
+        segments = self.segments
+        if end - begin == len(segments.sizes):
+            return self
+        starts = [*segments.begins.tolist(), len(self.bounds)]
+        rows = slice(starts[begin], starts[end])
+        own = Segments.of(segments.sizes[begin:end])
+        return Objective(self.formulation, self.targets[rows], self.bounds[rows], own)
 
     def positions(self, scores: Array, offsets: OffsetArrays) -> Array:
         """Where rows lie on the axis of the loss."""
@@ -139,9 +133,7 @@ class Objective:
 
     def linear(self, offsets: OffsetArrays) -> Array:
         """What F has of the offsets alone."""
-        return np.sum(
-            [slope * own for slope, own in zip(self.slopes, offsets, strict=True)], axis=0
-        )
+        return sum(slope * own for slope, own in zip(self.slopes, offsets, strict=True))
 
     def best_offsets(self, scores: Array) -> OffsetArrays:
         """The offsets that minimise F; the middle where several do."""
@@ -149,13 +141,15 @@ class Objective:
         numbers = None
         if not self.segments.single:
             of_rows = np.repeat(np.arange(len(self.segments.sizes)), self.segments.sizes)
-            numbers = np.tile(of_rows, len(ramps.kinks) // len(scores))
+            numbers = np.concatenate([of_rows] * (len(ramps.kinks) // len(scores)))
         found = []
         for number, slope in enumerate(self.slopes):
             own = ramps.which == number if len(self.slopes) > 1 else slice(None)
-            which = None if numbers is None else numbers[own]
             each = ramps.kinks[own], ramps.costs[own], ramps.rising[own]
-            found.append(_lowest_points(*each, slope, which))
+            if numbers is None:
+                found.append(np.array([_lowest_point(*each, float(slope[0]))]))
+            else:
+                found.append(_lowest_points(*each, slope, numbers[own]))
         return tuple(found)
 
     def unbiased_offsets(
@@ -261,46 +255,64 @@ def best_multiples(value: Callable[[Array], Array], n: int, n_rows: int) -> Arra
     return np.array([multiples for multiples, _ in tried])[best, np.arange(n)]
 
 
-def _lowest_points(
-    kinks: Array,
-    costs: Array,
-    rising: NDArray[np.bool_],
-    linear: Array,
-    numbers: NDArray[np.intp] | None,
-) -> Array:
-    """For each machine the b that minimises its ramps and ``linear * b``; ``numbers``: their
-    machines, None of one.
+def _lowest_point(kinks: Any, costs: Any, rising: Any, linear: float) -> float:
+    """The b that minimises the ramps of one machine and ``linear * b``.
 
     The sum is piecewise linear in b. Its slope right of a kink is the cost of rising ramps up to
     there, less that of falling ramps beyond. So it is lowest between the first kink right of which
     it does not fall, and the first right of which it rises; where there is none, the last kink.
     """
     if not len(kinks):
-        return np.zeros(len(linear))
+        return 0.0
     order = np.argsort(kinks)
-    segments = Segments.of(np.array([len(kinks)]))
-    if numbers is not None:
-        # small whole numbers are put in order by their digits, in less time than lexsort takes
-        small = numbers[order].astype(np.min_scalar_type(len(linear)))
-        order = order[np.argsort(small, kind="stable")]
-        segments = Segments.of(np.bincount(numbers, minlength=len(linear)))
     kinks, costs, rising = kinks[order], costs[order], rising[order]
-    if numbers is not None:
-        # in shares of each machine's: sums over all machines are as precise for each of them
-        total = segments.sum(costs) + linear
-        total = np.where(total > 0.0, total, 1.0)
-        costs, linear = costs / segments.spread(total), linear / total
     falling = np.where(rising, 0.0, costs)
-    below = segments.up_to(costs - falling) + segments.spread(linear)
-    above = segments.beyond(falling)
+    below = np.cumsum(costs - falling) + linear
+    # grows from the end: huge values leave small ones their digits
+    above = np.zeros_like(falling)
+    above[:-1] = np.cumsum(falling[::-1])[::-1][1:]
     # sums that only grow: what holds right of a kink holds right of all that follow
     falls = below * (1.0 + _FLAT) < above * (1.0 - _FLAT)
     rises = below * (1.0 - _FLAT) > above * (1.0 + _FLAT)
-    middle = np.zeros(len(segments.sizes))
-    for before in (falls, ~rises):
-        at = np.minimum(segments.sum(before).astype(np.intp), segments.sizes - 1) + segments.begins
-        middle += 0.5 * (float(kinks[int(at[0])]) if segments.single else kinks[at])
-    return middle
+    ends = (min(int(before.sum()), len(kinks) - 1) for before in (falls, ~rises))
+    return sum(0.5 * float(kinks[end]) for end in ends)
+
+
+def _lowest_points(
+    kinks: Array, costs: Array, rising: NDArray[np.bool_], linear: Array, numbers: NDArray[np.intp]
+) -> Array:
+    """The same for each of several machines; ``numbers``: the machine of each ramp."""
+    order = np.argsort(kinks)
+    # small whole numbers are put in order by their digits, in less time than lexsort takes
+    small = numbers[order].astype(np.min_scalar_type(len(linear)))
+    order = order[np.argsort(small, kind="stable")]
+    sizes = np.bincount(numbers, minlength=len(linear))
+    lowest, above = np.zeros(len(linear)), np.empty(len(kinks))
+    _find_lowest(kinks[order], costs[order], rising[order], linear, sizes, above, lowest)
+    return lowest
+
+
+@jit
+def _find_lowest(kinks, costs, rising, linear, sizes, above, lowest):
+    """As ``_lowest_point``, machine by machine; ``above``: room for a number for each ramp."""
+    begin = 0
+    for number in range(sizes.size):
+        end = begin + sizes[number]
+        rest = 0.0
+        for k in range(end - 1, begin - 1, -1):
+            above[k] = rest
+            rest += 0.0 if rising[k] else costs[k]
+        below = linear[number]
+        n_falls = n_level = 0
+        for k in range(begin, end):
+            below += costs[k] if rising[k] else 0.0
+            n_falls += below * (1.0 + _FLAT) < above[k] * (1.0 - _FLAT)
+            n_level += not below * (1.0 - _FLAT) > above[k] * (1.0 + _FLAT)
+        if end > begin:
+            last = end - 1
+            first, second = min(begin + n_falls, last), min(begin + n_level, last)
+            lowest[number] = 0.5 * kinks[first] + 0.5 * kinks[second]
+        begin = end
 
 
 def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds: Array) -> Offsets:

@@ -1,4 +1,4 @@
-"""Fits and predictions on a GPU: ``device="cuda"`` of the five SVMs.
+"""Fits and predictions on a GPU: ``device="cuda"`` of the estimators.
 
 Nothing here imports CUDA before a device is asked for.
 """

@@ -35,7 +35,6 @@ from aesvm.solver.working_set import (
     INNER,
     REST,
     RISE,
-    SHRINK,
     Edge,
     possible_moves,
     violators,
@@ -44,6 +43,9 @@ from aesvm.solver.working_set import (
 #: Pair updates of a working set, per variable: then the next one, or a Newton step, gains more.
 #: And pair updates where the working set is all variables in play: some tens of milliseconds.
 _UPDATES_OF_SET, _UPDATES_OF_ALL = 2, 50_000
+
+#: The fraction of variables in play that is worth the copying, once it rests.
+SHRINK = 0.3
 
 #: To leave out variables takes the host some 2 ms. It does so when scores of variables at rest have
 #: taken as many products of two features: about as long, on a large GPU.

@@ -17,6 +17,9 @@ from aesvm.kernels.vectors import VectorKernel
 #: Maps, as ``tiles.cu`` numbers them.
 EXPONENTIAL, LINEAR, POLYNOMIAL, TANGENT = range(4)
 
+#: What ``kernel`` says of a kernel matrix that is given.
+_GIVEN = "precomputed"
+
 #: The map of each kernel that a device has.
 MAPS = {
     KERNELS["rbf"]: EXPONENTIAL,
@@ -34,17 +37,17 @@ def check_kernel(kernel: Any, device: Any) -> None:
     Examples
     --------
     >>> from aesvm.gpu.forms import check_kernel
-    >>> check_kernel("precomputed", "cuda")  # doctest: +ELLIPSIS
+    >>> check_kernel(len, "cuda")  # doctest: +ELLIPSIS
     Traceback (most recent call last):
     ...
-    ValueError: kernel='precomputed' cannot be computed with device='cuda': use 'rbf', ...
+    ValueError: kernel=<built-in function len> cannot be computed with device='cuda': use 'rbf', ...
     """
-    if check_name(device) == "cpu" or (isinstance(kernel, str) and KERNELS.get(kernel) in MAPS):
+    known = [name for name, one in KERNELS.items() if one in MAPS] + [_GIVEN]
+    if check_name(device) == "cpu" or (isinstance(kernel, str) and kernel in known):
         return
-    known = ", ".join(repr(name) for name, one in KERNELS.items() if one in MAPS)
     raise ValueError(
-        f"kernel={kernel!r} cannot be computed with device={device!r}: use {known}, or "
-        'device="cpu".'
+        f"kernel={kernel!r} cannot be computed with device={device!r}: use "
+        f'{", ".join(map(repr, known))}, or device="cpu".'
     )
 
 

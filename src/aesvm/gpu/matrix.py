@@ -6,6 +6,7 @@ partition. The device computes sums over many rows, and solves (``aesvm.gpu.dual
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -13,16 +14,25 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from aesvm.gpu.devices import Device
-from aesvm.gpu.forms import Form, check_kernel, form_of
+from aesvm.gpu.forms import LINEAR, Form, check_kernel, form_of
 from aesvm.gpu.rows import DeviceRows, copied, has_room_for, padded, panel_rows
-from aesvm.gpu.vectors import LINES, DenseVectors, HostVectors, SparseVectors, vectors_of_host
+from aesvm.gpu.vectors import (
+    LINES,
+    DenseVectors,
+    GivenVectors,
+    HostVectors,
+    SparseVectors,
+    WrittenVectors,
+    vectors_of_host,
+)
 from aesvm.kernels.dense import DenseKernel
 from aesvm.kernels.distances import RowDistances
+from aesvm.kernels.given import PrecomputedKernel
 from aesvm.kernels.matrix import Arrays, Columns, KernelMatrix
 from aesvm.kernels.spec import KernelSpec
 from aesvm.kernels.vectors import VectorKernel
 
-Vectors = DenseVectors | HostVectors | SparseVectors
+Vectors = DenseVectors | HostVectors | WrittenVectors
 
 #: Bytes on the device of new rows whose sums are computed together; the next ones come over
 #: meanwhile, so that there are twice as many.
@@ -39,10 +49,12 @@ def matrix_on_device(
     """The kernel matrix of rows that are on a device, are copied there, or go there in panels."""
     check_kernel(spec.kernel, spec.device)
     host = spec.matrix(rows.X, dtype=dtype, accuracy=accuracy)
+    if isinstance(host, PrecomputedKernel):
+        return DeviceGivenKernel(host, rows)
     assert isinstance(host, VectorKernel)
     if isinstance(host, DenseKernel) and host.kernel.of_distances:
         host.scaled_squared_norms = _scaled_squared_norms(rows, host)
-    return DeviceKernel(host, rows)
+    return DeviceVectorKernel(host, rows)
 
 
 def _scaled_squared_norms(rows: DeviceRows, host: DenseKernel) -> NDArray[np.float64]:
@@ -90,9 +102,9 @@ class DeviceArrays(Arrays):
 
 
 class DeviceKernel(KernelMatrix):
-    """A kernel matrix whose rows are on the host, and also on a device if that has room."""
+    """A kernel matrix that a device computes with; the host has the rows, too."""
 
-    def __init__(self, host: VectorKernel, rows: DeviceRows) -> None:
+    def __init__(self, host: KernelMatrix, rows: DeviceRows) -> None:
         self.host = host
         self.rows = rows
         self.device = rows.device
@@ -100,42 +112,21 @@ class DeviceKernel(KernelMatrix):
         self.dtype = host.dtype
         self.n_rows = host.n_rows
 
+    @abstractmethod
+    def form(self, rows: NDArray[np.intp]) -> Form:
+        """How kernel values of the given rows are computed."""
+
+    @abstractmethod
+    def in_form(self, rows: NDArray[np.intp], form: Form) -> Vectors:
+        """Some of the rows, in a form."""
+
+    @abstractmethod
+    def as_vectors(self, there: Any, form: Form) -> Vectors:
+        """New rows that are on the device, in a form."""
+
     def vectors(self, rows: NDArray[np.intp]) -> Vectors:
         """Some of the rows, as the device computes with them."""
-        return self.in_form(rows, form_of(self.host, self._precision(rows)))
-
-    def in_form(self, rows: NDArray[np.intp], form: Form) -> Vectors:
-        """Some of the rows, in a form: on the device if they have room there."""
-        X = self.host.X
-        whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
-        there = self.rows.there()
-        if isinstance(self.host, DenseKernel):
-            row_bytes = form.dtype.itemsize * padded(X.shape[1])
-            if not whole:  # they are gathered before
-                row_bytes += X.dtype.itemsize * X.shape[1]
-            if there is None or not has_room_for(self.device, len(rows), row_bytes):
-                found = vectors_of_host(self.device, form, X, rows, self._center())
-                if isinstance(found, HostVectors):
-                    self.rows.keep_on_host()
-                return found
-        return self.as_vectors(there if whole else there[self.device.array(rows)], form)
-
-    def _center(self) -> Any:
-        """What dense rows are seen from, on the device; None: the origin."""
-        if not (isinstance(self.host, DenseKernel) and self.host.kernel.of_distances):
-            return None
-        return self.device.array(self.host.center, dtype=np.float64)
-
-    def _precision(self, rows: NDArray[np.intp]) -> np.dtype | None:
-        if not self.host.kernel.of_distances:
-            return self.dtype
-        return self.host.precision(self.host.largest(rows))
-
-    def as_vectors(self, there: Any, form: Form) -> Vectors:
-        """Rows that are on the device, in a form."""
-        if isinstance(self.host, DenseKernel):
-            return DenseVectors.of(self.device, form, there, self._center())
-        return SparseVectors.of(self.device, form, there)
+        return self.in_form(rows, self.form(rows))
 
     def columns(self, rows: NDArray[np.intp]) -> DeviceColumns:
         return DeviceColumns(self, self.vectors(rows))
@@ -174,6 +165,59 @@ class DeviceKernel(KernelMatrix):
         self, rows: NDArray[np.intp], coefs: NDArray[np.float64], run: Callable = map
     ) -> float:
         return float(coefs @ self.scores(rows, coefs, rows, run))
+
+
+class DeviceVectorKernel(DeviceKernel):
+    """The kernel matrix of rows that are on the host, and on the device if that has room."""
+
+    host: VectorKernel
+
+    def form(self, rows: NDArray[np.intp]) -> Form:
+        return form_of(self.host, self._precision(rows))
+
+    def in_form(self, rows: NDArray[np.intp], form: Form) -> Vectors:
+        X = self.host.X
+        whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
+        there = self.rows.there()
+        if isinstance(self.host, DenseKernel):
+            row_bytes = form.dtype.itemsize * padded(X.shape[1])
+            if not whole:  # they are gathered before
+                row_bytes += X.dtype.itemsize * X.shape[1]
+            if there is None or not has_room_for(self.device, len(rows), row_bytes):
+                found = vectors_of_host(self.device, form, X, rows, self._center())
+                if isinstance(found, HostVectors):
+                    self.rows.keep_on_host()
+                return found
+        return self.as_vectors(there if whole else there[self.device.array(rows)], form)
+
+    def _center(self) -> Any:
+        """What dense rows are seen from, on the device; None: the origin."""
+        if not (isinstance(self.host, DenseKernel) and self.host.kernel.of_distances):
+            return None
+        return self.device.array(self.host.center, dtype=np.float64)
+
+    def _precision(self, rows: NDArray[np.intp]) -> np.dtype | None:
+        if not self.host.kernel.of_distances:
+            return self.dtype
+        return self.host.precision(self.host.largest(rows))
+
+    def as_vectors(self, there: Any, form: Form) -> Vectors:
+        if isinstance(self.host, DenseKernel):
+            return DenseVectors.of(self.device, form, there, self._center())
+        return SparseVectors.of(self.device, form, there)
+
+
+class DeviceGivenKernel(DeviceKernel):
+    """A kernel matrix that is given, and whole on the device."""
+
+    def form(self, rows: NDArray[np.intp]) -> Form:
+        return Form(self.dtype, LINEAR, False, 1.0, 0.0, 0, 0.0)  # values are as they are
+
+    def in_form(self, rows: NDArray[np.intp], form: Form) -> Vectors:
+        return GivenVectors(self.device, form, self.rows.there(), self.device.array(rows))
+
+    def as_vectors(self, there: Any, form: Form) -> Vectors:
+        return GivenVectors(self.device, form, there, None)
 
 
 class DeviceColumns(Columns):
@@ -221,7 +265,7 @@ class DeviceColumns(Columns):
         xp = self._device.xp
         found = np.zeros((n_lines, len(edges) - 1, len(coefs)))
         there = self._device.array(coefs)
-        width = max(1, self.kernel.host.X.shape[1])
+        width = max(1, self.kernel.rows.X.shape[1])
         step = max(1, _NEW_BYTES // (8 * (width + len(coefs) * len(edges))))
         asked: list[tuple[slice, int, Any]] = []
 

@@ -3,7 +3,8 @@
 Users have arrays on a GPU of CuPy, PyTorch, JAX, cuDF and others that share them. Whether rows have
 room there is decided by bytes, before anything is copied. Rows are copied once, for all of their
 kernel matrices. The copy is freed with its owner. Dense rows that the device has no room for stay
-on the host (``vectors``); that is decided once, too.
+on the host (``vectors``); that is decided once, too. Sparse rows, and a given kernel matrix, must
+have room.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ _CUDA = 2
 def is_on_gpu(values: Any) -> bool:
     """Whether an array, of CuPy or anything else that has DLPack, or a frame of cuDF is on a GPU.
 
+    So is a sparse matrix of CuPy's.
+
     Examples
     --------
     >>> import numpy as np
@@ -36,12 +39,21 @@ def is_on_gpu(values: Any) -> bool:
     """
     if hasattr(values, "__cuda_array_interface__") or hasattr(values, "to_cupy"):
         return True
+    if _is_sparse(values):
+        return hasattr(getattr(values, "data", None), "__cuda_array_interface__")
     tell = getattr(values, "__dlpack_device__", None)
     return callable(tell) and int(tell()[0]) == _CUDA
 
 
+def _is_sparse(values: Any) -> bool:
+    """Whether it is a sparse matrix, of SciPy's or CuPy's, in any format."""
+    return hasattr(values, "tocsr")
+
+
 def as_array(device: Device, values: Any) -> Any:
-    """Values that are on a GPU as an array of CuPy's, without a copy."""
+    """Values that are on a GPU as an array, or a sparse matrix, of CuPy's, without a copy."""
+    if _is_sparse(values):
+        return values
     if hasattr(values, "to_cupy"):  # of cuDF, whose get is that of a dict
         return values.to_cupy()
     if not hasattr(values, "__dlpack__"):  # cuDF's columns, Numba's arrays
@@ -49,13 +61,18 @@ def as_array(device: Device, values: Any) -> Any:
     return values if hasattr(values, "get") else device.xp.from_dlpack(values)
 
 
-def as_given(device: Device, given: Any, rows: NDArray) -> Any:
+def as_given(device: Device, given: Any, rows: Any) -> Any:
     """What was given, where that is the valid ``rows`` on this device; None where it is not."""
     if not is_on_gpu(given):
         return None
     there = as_array(device, given)
-    same = there.shape == rows.shape and there.dtype == rows.dtype
-    return there if same and device.has(there) else None
+    if there.shape != rows.shape or there.dtype != rows.dtype:
+        return None
+    if not sp.issparse(rows):
+        return there if device.has(there) else None
+    if there.format != "csr" or there.nnz != rows.nnz or there.indices.dtype != np.int32:
+        return None
+    return there if device.has(there.data) and there.has_canonical_format else None
 
 
 def like_input(device: Device, result: Any, X: Any) -> Any:
@@ -63,7 +80,7 @@ def like_input(device: Device, result: Any, X: Any) -> Any:
     if not is_on_gpu(X) or result.dtype.kind not in "biuf":
         return result
     with device.here():
-        there = device.array(result)
+        there = copied(device, result)
     if hasattr(X, "get") or not hasattr(X, "__dlpack__"):
         return there
     if hasattr(X, "__array_namespace__"):  # of the array API standard: JAX
@@ -130,6 +147,7 @@ class DeviceRows:
     device: Device
     X: Any  #: the rows on the host
     given: Any = None  #: the same rows on the device, where they were given there
+    whole: bool = False  #: whether dense rows must be there, too: those of a given kernel matrix
     say: Callable[[str], None] | None = None  #: called once if rows stay on the host
     stay: bool = field(default=False, init=False)  #: whether they are on the host alone
 
@@ -161,9 +179,11 @@ class DeviceRows:
                 self._note_stay()
 
     def _has_room(self) -> bool:
-        if not sp.issparse(self.X):
-            return has_room_for_copy(self.device, self.X)
-        n_bytes = sum(part.nbytes for part in (self.X.data, self.X.indices, self.X.indptr))
+        X = self.X
+        if not (self.whole or sp.issparse(X)):
+            return has_room_for_copy(self.device, X)
+        parts = (X.data, X.indices, X.indptr) if sp.issparse(X) else (X,)
+        n_bytes = sum(part.nbytes for part in parts)
         if n_bytes > self.device.free_bytes():
             raise DeviceMemoryError.of_bytes(self.device, n_bytes)
         return True

@@ -1,4 +1,7 @@
-"""Rows on a device: dense or sparse, ready to be lines and columns of kernel values.
+"""Rows on a device, ready to be lines and columns of kernel values.
+
+Values of dense rows are summed up as they are computed. Those of sparse rows, and of a given kernel
+matrix, are written down for a few lines at a time.
 
 Dense rows that are too many for the device stay on the host, and go over in panels. The host has
 them in the form that the device computes with, in page-locked memory. While the device computes
@@ -13,6 +16,7 @@ on the device, so that a solver whose variables in play become few has them ther
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -102,40 +106,35 @@ class DenseVectors:
         return out
 
 
-#: Products of features that a kernel value of sparse rows takes as long as: it is written and read
-#: a dozen times, some 100 bytes, and a large GPU multiplies ten times while it moves a byte.
-_SPARSE_PRODUCTS = 1000
+#: Products of features that a kernel value takes as long as where it is written down: it is written
+#: and read a dozen times, some 100 bytes, and a large GPU multiplies ten times while it moves a
+#: byte.
+_WRITTEN_PRODUCTS = 1000
 
 
-@dataclass(frozen=True)
-class SparseVectors:
-    """Sparse rows (CSR): only some lines at a time are made dense."""
+class WrittenVectors(ABC):
+    """Rows whose kernel values are written down, those of a few lines at a time."""
 
     device: Device
     form: Form
-    rows: Any  #: CSR matrix of the device
-    norms: Any
+    n_products = _WRITTEN_PRODUCTS
 
-    @classmethod
-    def of(cls, device: Device, form: Form, X: Any) -> SparseVectors:
-        """Rows of a CSR matrix of the device."""
-        rows = X.astype(form.dtype)
-        squares = rows.astype(np.float64)
-        squares.data = squares.data**2
-        norms = form.norm_scale * squares.sum(axis=1)
-        norms = device.xp.asarray(norms).reshape(-1).astype(form.dtype)
-        return cls(device, form, rows, norms)
-
+    @abstractmethod
     def __len__(self) -> int:
-        return self.rows.shape[0]
+        """How many rows there are."""
+
+    @abstractmethod
+    def take(self, numbers: Any) -> WrittenVectors:
+        """Some of the vectors."""
+
+    @abstractmethod
+    def _values(self, lines: Any, numbers: Any) -> Any:
+        """Kernel values of some lines against these columns; few lines at a time."""
 
     @property
-    def n_products(self) -> int:
-        """Products of features that a kernel value takes as long as."""
-        return _SPARSE_PRODUCTS
-
-    def take(self, numbers: Any) -> SparseVectors:
-        return SparseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
+    def _line_bytes(self) -> int:
+        """Bytes that a line takes beside its values."""
+        return 0
 
     def sum_lines(self, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any) -> None:
         """Add ``coefs @ K`` to sums, K the values of lines against these columns."""
@@ -169,16 +168,50 @@ class SparseVectors:
             out[part] = self._values(lines, self._numbers(part))
         return out
 
+    def _numbers(self, part: slice) -> Any:
+        return self.device.xp.arange(part.start, part.stop, dtype=np.int32)
+
+    def _parts(self, n_lines: int) -> list[slice]:
+        by_bytes = _DENSE_BYTES // max(1, self._line_bytes)
+        step = max(1, min(by_bytes, _HELD_VALUES // max(1, len(self))))
+        return [slice(at, min(at + step, n_lines)) for at in range(0, n_lines, step)]
+
+
+@dataclass(frozen=True)
+class SparseVectors(WrittenVectors):
+    """Sparse rows (CSR): only some lines at a time are made dense."""
+
+    device: Device
+    form: Form
+    rows: Any  #: CSR matrix of the device
+    norms: Any
+
+    @classmethod
+    def of(cls, device: Device, form: Form, X: Any) -> SparseVectors:
+        """Rows of a CSR matrix of the device."""
+        rows = X.astype(form.dtype)
+        squares = rows.astype(np.float64)
+        squares.data = squares.data**2
+        norms = form.norm_scale * squares.sum(axis=1)
+        norms = device.xp.asarray(norms).reshape(-1).astype(form.dtype)
+        return cls(device, form, rows, norms)
+
+    def __len__(self) -> int:
+        return self.rows.shape[0]
+
+    def take(self, numbers: Any) -> SparseVectors:
+        return SparseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
+
     def dense(self, numbers: Any) -> DenseVectors:
         """Some of the vectors made dense: differences have no other way."""
         columns = self.device.operations.dense_columns(self.rows, numbers)
         return DenseVectors.of(self.device, self.form, columns.T, None)
 
-    def _numbers(self, part: slice) -> Any:
-        return self.device.xp.arange(part.start, part.stop, dtype=np.int32)
+    @property
+    def _line_bytes(self) -> int:
+        return self.rows.dtype.itemsize * self.rows.shape[1]
 
     def _values(self, lines: Any, numbers: Any) -> Any:
-        """Kernel values of some lines against these columns; few lines at a time."""
         xp = self.device.xp
         if self.form.differences:
             own = lines.dense(numbers)
@@ -190,10 +223,38 @@ class SparseVectors:
         norms = lines.norms[numbers][:, None] + self.norms[None]
         return self.form.mapped(xp.ascontiguousarray(products), norms, xp)
 
-    def _parts(self, n_lines: int) -> list[slice]:
-        by_bytes = _DENSE_BYTES // (self.rows.dtype.itemsize * max(1, self.rows.shape[1]))
-        step = max(1, min(by_bytes, _HELD_VALUES // max(1, len(self))))
-        return [slice(at, min(at + step, n_lines)) for at in range(0, n_lines, step)]
+
+@dataclass(frozen=True)
+class GivenVectors(WrittenVectors):
+    """Rows whose kernel values are given.
+
+    Attributes
+    ----------
+    device : Device
+    form : Form
+    matrix : array
+        Of the device: kernel values against every training row, of the training rows, or of new
+        ones.
+    numbers : array, or None
+        Which of the training rows these vectors are; None: they are the new rows, in order.
+    """
+
+    device: Device
+    form: Form
+    matrix: Any
+    numbers: Any
+
+    def __len__(self) -> int:
+        return len(self.matrix if self.numbers is None else self.numbers)
+
+    def take(self, numbers: Any) -> GivenVectors:
+        return GivenVectors(self.device, self.form, self.matrix, self.numbers[numbers])
+
+    def _values(self, lines: Any, numbers: Any) -> Any:
+        if self.numbers is None:  # then the lines are training rows
+            return self.matrix[:, lines.numbers[numbers]].T
+        of_lines = numbers if lines.numbers is None else lines.numbers[numbers]
+        return lines.matrix[of_lines[:, None], self.numbers]
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ class KeptRows(NamedTuple):
     slots: NDArray[np.intp]  #: of rows that are there already
     coefs: NDArray[np.float64]  #: of these
     free: NDArray[np.intp]  #: slots to keep the first of the new lines in
+    start: int = 0  #: where in the rows the values of the first column are
 
     @classmethod
     def none(cls, dtype: np.dtype) -> KeptRows:

@@ -184,7 +184,17 @@ class _Products(Columns):
         return len(self.right)
 
     def take(self, positions):
-        return _Products(self.kernel, self.right[positions], self.limit)
+        return self.take_by(positions)
+
+    def take_by(self, positions, run=map):
+        right = np.empty((len(positions), self.right.shape[1]), dtype=self.right.dtype)
+
+        def copy(part: slice) -> None:  # "clip": the other modes copy twice
+            np.take(self.right, positions[part], axis=0, out=right[part], mode="clip")
+
+        for _ in run(copy, _parts(len(positions), self.right.shape[1])):
+            pass
+        return _Products(self.kernel, right, self.limit)
 
     def lines(self, rows):
         return self.new_lines(self.kernel.X[rows])

@@ -20,6 +20,10 @@ from aesvm.runtime.jit import jit
 if TYPE_CHECKING:
     from aesvm.kernels.matrix import Columns
 
+#: The unit of rounding, and the smallest number. (To ask for these takes longer than a sum.)
+_UNIT = 0.5 * float(np.finfo(np.float64).eps)
+_SMALLEST = float(np.finfo(np.float64).smallest_subnormal)
+
 #: Operations that a term of a sum, and what is made of the sum, are taken to consist of.
 _OPERATIONS = 12
 
@@ -117,7 +121,7 @@ def sums(
     size = shape[0] * shape[1] * n_lines
     room = np.empty(size) if memory is None else memory.buffer(size, np.dtype(np.float64))[:size]
     found = room.reshape(shape)
-    found[np.diff(edges) == 0] = 0.0
+    found[edges[1:] == edges[:-1]] = 0.0
 
     def some_lines(first: int) -> None:
         part = slice(first, min(first + blocks.EXPANSION_LINES, n_lines))
@@ -178,10 +182,7 @@ def rounding_of_sum(n_terms: Any, size: Any, n_units: Any = 0.0) -> Any:
     >>> bool(0.0 < rounding_of_sum(100, 3.0) < 1e-13)
     True
     """
-    info = np.finfo(np.float64)
-    return (n_terms + _OPERATIONS) * (0.5 * info.eps * size + info.smallest_subnormal) + (
-        n_units * info.smallest_subnormal
-    )
+    return (n_terms + _OPERATIONS) * (_UNIT * size + _SMALLEST) + n_units * _SMALLEST
 
 
 def check_finite(values: NDArray) -> None:

@@ -225,6 +225,10 @@ class Columns(ABC):
     def take(self, positions: NDArray[np.intp]) -> Columns:
         """Some of these columns, in the given order."""
 
+    def take_by(self, positions: NDArray[np.intp], run: Callable = map) -> Columns:
+        """The same by ``run``: ``map``, or a parallel one."""
+        return self.take(positions)
+
     @abstractmethod
     def lines(self, rows: NDArray[np.intp]) -> Any:
         """Training rows made ready to be the lines of a block: for ``write``."""
@@ -277,8 +281,8 @@ class Columns(ABC):
                 block = crew.scratch.block(n_lines, last - first, self.dtype)
                 self.write(lines, first, last, block)
                 add_rows(block, every, coefs, 0, part)
-                store_rows(block, kept.free, first, kept.rows)
-            add_rows(kept.rows, kept.slots, kept.coefs, first, part)
+                store_rows(block, kept.free, kept.start + first, kept.rows)
+            add_rows(kept.rows, kept.slots, kept.coefs, kept.start + first, part)
 
         for _ in crew.run(tile, range(0, n, step)):
             pass

@@ -54,10 +54,11 @@ _LEAST_PRODUCTS = 5e6
 
 #: Where the job of a crew has what: the number of its first strip, the size of a tile, the kernel's
 #: map, whether a block is symmetric; numbers of lines, features, columns, outputs, rows kept and
-#: their width, rows to add and lines to keep; and the addresses of arrays.
+#: their width, rows to add and lines to keep; where columns begin in them; and the addresses of
+#: arrays.
 _FIRST, _WIDTH, _HEIGHT, _MAP, _SYMMETRIC = range(5)
 _N_LINES, _N_FEATURES, _N_COLUMNS, _N_OUTPUTS, _N_ROWS, _ROW_WIDTH, _N_SLOTS, _N_FREE = range(5, 13)
-_LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE, _FAR = range(13, 22)
+_START, _LINES, _RIGHT, _COEFS, _SCORES, _ROWS, _SLOTS, _CHANGES, _FREE, _FAR = range(13, 23)
 
 
 @jit
@@ -70,7 +71,7 @@ def _publish(
     job[_N_LINES], job[_N_FEATURES] = lines.shape
     job[_N_COLUMNS], job[_N_OUTPUTS] = right.shape[0], scores.shape[0]
     job[_N_ROWS], job[_ROW_WIDTH] = kept.rows.shape
-    job[_N_SLOTS], job[_N_FREE] = kept.slots.size, kept.free.size
+    job[_N_SLOTS], job[_N_FREE], job[_START] = kept.slots.size, kept.free.size, kept.start
     job[_LINES], job[_RIGHT] = lines.ctypes.data, right.ctypes.data
     job[_COEFS], job[_SCORES] = coefs.ctypes.data, scores.ctypes.data
     job[_ROWS], job[_SLOTS] = kept.rows.ctypes.data, kept.slots.ctypes.data
@@ -145,11 +146,11 @@ def _add_strip(job, number, buffer, every, sums):
             add_rows(block, every[: bottom - top], coefs[o, top:bottom], 0, here)
             for k in range(here.size):  # sums of few terms: rounding grows with their number
                 part[k] += here[k]
-        store_rows(block, free[top:bottom], first, rows)
+        store_rows(block, free[top:bottom], job[_START] + first, rows)
         if job[_SYMMETRIC]:
             _mirror(block, top, first, rows)
     if slots.size:
-        add_rows(rows, slots, changes, first, scores[0, first:last])
+        add_rows(rows, slots, changes, job[_START] + first, scores[0, first:last])
     return float(n_lines) * (last - first) * n_features
 
 
@@ -189,7 +190,7 @@ class Addition(NamedTuple):
             Whether lines and columns are the same rows, and all lines are kept and nothing else is
             done: then half of the values are computed, and kept twice.
         """
-        arrays = self.lines, self.right, self.far, coefs, scores, *kept
+        arrays = self.lines, self.right, self.far, coefs, scores, *kept[:-1]
         values, sums = (
             {self.lines.dtype, self.right.dtype, kept.rows.dtype},
             {coefs.dtype, scores.dtype},

@@ -11,6 +11,7 @@ batches as they follow each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -21,7 +22,8 @@ from aesvm.formulations.protocol import Array
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.crew import Scratch
-from aesvm.machines.problem import ClassPairs, pair_classes
+from aesvm.machines.problem import ClassPairs
+from aesvm.runtime.cached import cached_property
 from aesvm.solver.small_working_sets import ClassValues
 
 #: Rows of a bundle, at most where it has several classes.
@@ -32,7 +34,8 @@ BUNDLE_ROWS = 512
 _BATCHES, _BATCH_ROWS = 96, 16_384
 
 
-class ClassMembers(NamedTuple):
+@dataclass(frozen=True)
+class ClassMembers:
     """Distinct rows of several classes, class by class."""
 
     rows: NDArray[np.intp]
@@ -51,11 +54,11 @@ class ClassMembers(NamedTuple):
             bounds = pairs.costs[labels] * weights
         return cls(rows[order], ends, bounds[order])
 
-    @property
+    @cached_property
     def sizes(self) -> NDArray[np.intp]:
-        return np.diff(self.ends, prepend=0)
+        return self.ends - np.concatenate([[0], self.ends[:-1]])
 
-    @property
+    @cached_property
     def begins(self) -> NDArray[np.intp]:
         return self.ends - self.sizes
 
@@ -105,19 +108,22 @@ class Bundles:
         self.kernel = kernel
         self.edges = _edges(classes.sizes)
         self.starts = np.concatenate([[0], classes.ends])[self.edges]
+        self.sizes = self.starts[1:] - self.starts[:-1]
+        #: the bundle of each class
+        self.of_classes = np.repeat(np.arange(len(self.sizes)), np.diff(self.edges))
         self.held: dict[int, Array] = {}
         self.held_values = np.empty(0)
 
     def hold(self, wanted: Iterable[int], cache_bytes: int, run: Callable) -> None:
         """Compute and keep the values within the first of these bundles that there is room for."""
         bundles = np.array(sorted(wanted), dtype=np.intp)
-        sizes = np.square(np.diff(self.starts)[bundles])
+        sizes = np.square(self.sizes[bundles])
         bundles = bundles[8.0 * np.cumsum(sizes) <= cache_bytes]
         ends = np.cumsum(sizes[: len(bundles)]).tolist()
         self.held_values = np.empty(ends[-1] if ends else 0)
         own = {}
         for bundle, (begin, end) in zip(bundles.tolist(), pairwise([0, *ends]), strict=True):
-            n = int(self.starts[bundle + 1] - self.starts[bundle])
+            n = int(self.sizes[bundle])
             own[bundle] = self.held_values[begin:end].reshape(n, n)
         for _ in run(lambda bundle: self._write(bundle, bundle, own[bundle]), own):
             pass
@@ -130,8 +136,8 @@ class Bundles:
 
     def block(self, first: int, second: int, scratch: Scratch) -> Array:
         """The kernel values of two bundles."""
-        sizes = np.diff(self.starts)
-        block = scratch.block(int(sizes[first]), int(sizes[second]), self.kernel.dtype)
+        shape = int(self.sizes[first]), int(self.sizes[second])
+        block = scratch.block(*shape, self.kernel.dtype)
         self._write(first, second, block)
         return block
 
@@ -141,39 +147,33 @@ class Bundles:
         lines = rows[starts[first] : starts[first + 1]]
         columns = self.kernel.columns(rows[starts[second] : starts[second + 1]])
         for begin in range(0, len(lines), SQUARE_LINES):
-            part = slice(begin, begin + SQUARE_LINES)
-            columns.write(columns.lines(lines[part]), 0, len(columns), block[part])
-
-    @property
-    def of_classes(self) -> NDArray[np.intp]:
-        """The bundle of each class."""
-        return np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))
+            part = lines[begin : begin + SQUARE_LINES]
+            at = np.arange(begin, begin + len(part))
+            ready = columns.own_lines(at, part) if first == second else columns.lines(part)
+            columns.write(ready, 0, len(columns), block[begin : begin + len(part)])
 
     def class_values(self) -> ClassValues:
         """Where the kernel values within each class are held."""
         bundle = self.of_classes
-        starts = np.full(len(self.edges) - 1, -1, dtype=np.intp)
+        starts = np.full(len(self.sizes), -1, dtype=np.intp)
         at = 0
         for number, block in self.held.items():
             starts[number], at = at, at + block.size
         begins = self.classes.begins - self.starts[bundle]
-        places = np.stack([starts[bundle], np.diff(self.starts)[bundle], begins], axis=1)
+        places = np.stack([starts[bundle], self.sizes[bundle], begins], axis=1)
         return ClassValues(self.held_values, places.reshape(len(self.classes.ends), 3))
 
-    def batches(self, wanted: NDArray[np.bool_]) -> list[Batch]:
-        """The wanted pairs, by the bundles of their classes; those of a second bundle in a row."""
-        if not wanted.any():
-            return []
-        pairs = np.stack(pair_classes(len(self.classes.ends)), axis=1)[wanted]
-        of_pairs = self.of_classes[pairs]
-        order = np.lexsort(of_pairs.T)
-        pairs, of_pairs = pairs[order], of_pairs[order]
-        begins = np.flatnonzero(np.r_[True, (np.diff(of_pairs, axis=0) != 0).any(axis=1)])
+    def batches(self, pairs: NDArray[np.intp]) -> list[Batch]:
+        """Some pairs, by the bundles of their classes; those of a second bundle in a row."""
+        one, other = (self.of_classes[own] for own in pairs.T)
+        number = other * len(self.sizes) + one
+        order = np.argsort(number, kind="stable")
+        pairs, number = pairs[order], number[order]
+        edges = [0, *(np.flatnonzero(number[1:] != number[:-1]) + 1).tolist(), len(pairs)]
         return [
-            Batch((one, other), own)
-            for (one, other), own in zip(
-                of_pairs[begins].tolist(), np.split(pairs, begins[1:]), strict=True
-            )
+            Batch((one[order[begin]].item(), other[order[begin]].item()), pairs[begin:end])
+            for begin, end in pairwise(edges)
+            if begin < end
         ]
 
 

@@ -95,10 +95,11 @@ class Work:
 
 
 def counted(facts: Facts, work: Work, prepared: PreparedRows) -> Facts:
-    """What the user has set, with the counts of a fit: a plan is made from both."""
+    """What the user has set, with the counts and the time of a fit: a plan is made from both."""
     rows = prepared.rows
     return replace(
         facts,
+        seconds=work.progress.seconds_left(),
         n_rows=len(rows),
         n_machines=work.data.n_machines,
         squared_rows=work.data.squared_sizes(rows),
@@ -169,36 +170,27 @@ def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachin
     """
     started = time.perf_counter()
     data, shared, trainer = work.data, work.shared, work.trainer(plan)
-    rows, numbers, small = first.prepared.rows, np.arange(data.n_machines), None
+    numbers, small = np.arange(data.n_machines), None
     if data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced:
         small = _small_pairs(work, first)
     steps = None if trainer.alone else len(numbers)
     if small is not None:
         numbers = np.delete(numbers, small.numbers)
         steps = len(numbers) + len(small.batches)
-    problems = data.problems(rows, first.prepared.weights, numbers)
-    each = zip(numbers.tolist(), problems, strict=True)
-    squared_rows = data.squared_sizes(rows)
-    train_one = partial(_train_one, work, first, plan, trainer, squared_rows)
     with (
         shared.timed("solve"),
         work.progress.task("training", steps, quiet=not trainer.alone, share=1.0, bar=True) as task,
     ):
-        together = None if small is None else train_together(small, trainer, task)
-        n_even = min(len(numbers), squared_rows / _largest_squared(data.groups[rows]))
-        results = _side_by_side(train_one, each, work, trainer, task, squared_rows, n_even)
-        if results is None:
-            results = []
-            for number, problem in each:
-                of_pair = task.task("pair", None, share=_share_of(problem, squared_rows))
-                with nullcontext(task) if trainer.alone else of_pair as progress:
-                    results.append(train_one(number, problem, progress))
-    trained = TrainedMachines.of(results, work.formulation)
-    if small is not None and together is not None:
-        sums = together.records.total
-        norms = 0.5 * sums("squared_norm")
-        trainer.history.note(_TOGETHER, norms + sums("loss"), sums("dual_objective"))
-        trained = together.put_together(small.numbers, trained, numbers)
+        if small is None:
+            trained = _one_by_one(work, first, plan, trainer, numbers, task)
+        else:
+            trained = train_together(small, trainer, task)
+            sums = trained.records.total
+            objective = 0.5 * sums("squared_norm") + sums("loss")
+            trainer.history.note(_TOGETHER, objective, sums("dual_objective"))
+            if len(numbers):
+                others = _one_by_one(work, first, plan, trainer, numbers, task)
+                trained = trained.put_together(small.numbers, others, numbers)
     if trainer.duality_tol is not None:
         trained = trained._replace(converged=_as_proven(trained, trainer))
     trainer.say_trained(trained, started)
@@ -207,6 +199,30 @@ def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachin
     shared.count("kernel_values", sum(trainer.n_values) if small is None else None)
     shared.count("rows_solved", len(trained.solved))
     return trained._replace(history=trainer.history.steps())
+
+
+def _one_by_one(
+    work: Work,
+    first: Represented,
+    plan: Exact | Rounds,
+    trainer: Trainer,
+    numbers: NDArray[np.intp],
+    task: Progress,
+) -> TrainedMachines:
+    """Train machines one after another, or each by one thread."""
+    data, rows = work.data, first.prepared.rows
+    each = zip(numbers.tolist(), data.problems(rows, first.prepared.weights, numbers), strict=True)
+    squared_rows = data.squared_sizes(rows)
+    train_one = partial(_train_one, work, first, plan, trainer, squared_rows)
+    n_even = min(len(numbers), squared_rows / _largest_squared(data.groups[rows]))
+    results = _side_by_side(train_one, each, work, trainer, task, squared_rows, n_even)
+    if results is None:
+        results = []
+        for number, problem in each:
+            of_pair = task.task("pair", None, share=_share_of(problem, squared_rows))
+            with nullcontext(task) if trainer.alone else of_pair as progress:
+                results.append(train_one(number, problem, progress))
+    return TrainedMachines.of(results, work.formulation)
 
 
 def _small_pairs(work: Work, first: Represented) -> small_pairs.SmallPairs | None:

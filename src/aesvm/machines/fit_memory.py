@@ -40,13 +40,19 @@ _PILOT = 12
 #: Fits are refused that are expected to take this many times the memory that is free.
 _SURELY = 1.5
 
+#: Bytes that every machine has: a fit that takes fewer does not ask it.
+_LITTLE = 1e6
+
 #: The fewest rows for which the memory is estimated.
 _WORTH_ASKING = 20_000
 
 
 def check_memory(work: Work, prepared: PreparedRows) -> None:
     """Refuse an exact fit for which there is surely too little memory."""
-    (least, cache), free = _memory(work, prepared), free_memory()
+    least, cache = _memory(work, prepared)
+    if least + cache <= _LITTLE:
+        return
+    free = free_memory()
     if least > _SURELY * free:
         raise MemoryError(
             f"The exact SVM of {len(prepared.rows):,} rows needs about {in_bytes(least)} "

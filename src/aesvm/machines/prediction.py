@@ -99,7 +99,7 @@ class PairwiseModel:
         time: with many classes there are very many pairs.
         """
         dual = one_vs_one.as_array(self.dual_coef)
-        edges = np.r_[0, np.cumsum(self.n_support)]
+        edges = np.concatenate([[0], np.cumsum(self.n_support)])
 
         def combine(sums: NDArray[np.float64]) -> NDArray:
             return decide(one_vs_one.pair_values(sums, self.intercept))
@@ -177,7 +177,7 @@ def expand(
 def _support_columns(model: PairwiseModel | MachineModel, X: Any) -> tuple[Columns, Any]:
     """The support vectors as columns of the kernel matrix, and rows of the same kind."""
     if model.spec.kernel == "precomputed":
-        kernel = TrainingKernel(model.spec, X).matrix(np.float64, _ACCURACY)
+        kernel = TrainingKernel(model.spec, X[:0]).matrix(np.float64, _ACCURACY)  # of no rows
         return kernel.columns(model.support.astype(np.intp)), X
     vectors = model.vectors
     if sp.issparse(X) and not sp.issparse(vectors):

@@ -137,7 +137,8 @@ def pair_classes(n_classes: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     >>> pair_classes(3)
     (array([0, 0, 1]), array([1, 2, 2]))
     """
-    return np.triu_indices(n_classes, 1)
+    first = np.repeat(np.arange(n_classes - 1), np.arange(n_classes - 1, 0, -1))
+    return first, np.arange(1, len(first) + 1) - first * (2 * n_classes - 3 - first) // 2
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,9 @@ from aesvm.runtime.threads import Threads
 from aesvm.sets.derive import SetKernel
 from aesvm.solver.host import HostDual
 
+#: Tells a user something.
+Say = Callable[[str], None]
+
 
 class Processor:
     """The processor of this computer."""
@@ -42,11 +45,13 @@ class Processor:
     def give_back(self) -> None:
         """Free the memory that is held for arrays to come."""
 
-    def rows(self, X: Any, given: Any = None, say: Callable[[str], None] | None = None) -> Any:
+    def rows(self, spec: KernelSpec, X: Any, given: Any = None, say: Say | None = None) -> Any:
         """Valid rows as kernel matrices of them want them: one value for all of these.
 
         Parameters
         ----------
+        spec : KernelSpec
+            Whether they are rows, or a kernel matrix.
         X : ndarray or CSR matrix
         given : object, default=None
             The user's rows that X was made of; they may be on a GPU.
@@ -104,10 +109,9 @@ class _Gpu(Processor):
         with self.device.here():
             self.device.give_back()
 
-    def rows(
-        self, X: Any, given: Any = None, say: Callable[[str], None] | None = None
-    ) -> DeviceRows:
-        return DeviceRows(self.device, X, as_given(self.device, given, X), say)
+    def rows(self, spec: KernelSpec, X: Any, given: Any = None, say: Say | None = None) -> Any:
+        is_matrix = spec.kernel == "precomputed"
+        return DeviceRows(self.device, X, as_given(self.device, given, X), is_matrix, say)
 
     def new_rows(self, X: Any, given: Any) -> Any:
         there = as_given(self.device, given, X)

@@ -24,7 +24,7 @@ class Represented(NamedTuple):
 
     @property
     def max_residual(self) -> float:
-        return float(np.nanmax(self.derived.found.residuals))
+        return float(np.fmax.reduce(self.derived.found.residuals))
 
 
 def represent(
@@ -97,8 +97,10 @@ def distinct_of(
 ) -> PreparedRows:
     """The distinct rows of a kernel matrix, group by group."""
     prepared = prepare(kernel.X, groups, weights, run, kernel.joint_targets, hashes)
-    n_groups = len(np.unique(groups))
-    classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
-    n_distinct = len(prepared.rows)
-    progress.say(f"{len(groups):,} rows{classes}, {n_distinct:,} distinct rows of non-zero weight")
+    if progress.says:
+        n_groups, n_distinct = len(np.unique(groups)), len(prepared.rows)
+        classes = f" of {n_groups:,} classes" if n_groups > 1 else ""
+        progress.say(
+            f"{len(groups):,} rows{classes}, {n_distinct:,} distinct rows of non-zero weight"
+        )
     return prepared

@@ -60,9 +60,14 @@ class Terms(NamedTuple):
         return cls(ends, np.concatenate(rows), np.concatenate(coefs))
 
     @property
+    def sizes(self) -> NDArray[np.intp]:
+        """The number of terms of each machine."""
+        return self.ends - np.concatenate([[0], self.ends[:-1]])
+
+    @property
     def machines(self) -> NDArray[np.intp]:
         """The number of each term's machine."""
-        return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
+        return np.repeat(np.arange(len(self.ends)), self.sizes)
 
     def one(self, number: int) -> tuple[NDArray, Array]:
         """The rows and coefficients of one machine."""
@@ -72,7 +77,7 @@ class Terms(NamedTuple):
     def take(self, numbers: NDArray) -> Terms:
         """The terms of some machines, their numbers ascending."""
         held = np.isin(self.machines, numbers)
-        sizes = np.diff(self.ends, prepend=0)[numbers]
+        sizes = self.sizes[numbers]
         return Terms(np.cumsum(sizes), self.rows[held], self.coefs[held])
 
     def put_together(self, numbers: NDArray, others: Terms, their: NDArray) -> Terms:

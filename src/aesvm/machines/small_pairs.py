@@ -39,7 +39,7 @@ from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.small import Improve, PairVariables, TwoClasses, solve_small
 from aesvm.solver.small_matrices import improve_by_matrices
-from aesvm.solver.small_working_sets import improve_by_working_sets
+from aesvm.solver.small_working_sets import ClassValues, improve_by_working_sets
 
 #: A pair of more rows is trained by itself.
 MOST_ROWS = 3072
@@ -107,9 +107,10 @@ class SmallPairs:
         self.n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
         self.values = _in_double(kernel)  # which certificates can be computed from
         sizes = classes.sizes
-        first, second = pair_classes(len(sizes))
-        rows = sizes[first] + sizes[second]
-        nothing = (sizes[first] == 0) | (sizes[second] == 0)
+        pairs = np.stack(pair_classes(len(sizes)), axis=1)
+        of_pairs = sizes[pairs]
+        rows = of_pairs.sum(axis=1)
+        nothing = (of_pairs == 0).any(axis=1)
         self.dual = _dual_of(formulation)
         is_small = ~nothing & (rows <= MOST_ROWS) & (self.dual is not None)
         self.largest = self.rounding = 0.0
@@ -124,13 +125,13 @@ class SmallPairs:
             if self.by_class is None:
                 is_small, is_larger = is_small & ~is_larger, np.zeros_like(is_larger)
         self.numbers = np.flatnonzero(nothing | is_small)
+        self.pairs = pairs[self.numbers]  # their classes
         self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.bundles = Bundles(classes, self.values)
-        self.class_values = self.bundles.class_values()  # none as yet
-        larger = np.stack([first[is_larger], second[is_larger]], axis=1)
+        larger = pairs[is_larger]
         # those that take longest first: no thread is left with one of them at the end
         self.batches = larger_batches(larger, rows[is_larger])
-        self.batches += self.bundles.batches(is_small & ~is_larger)
+        self.batches += self.bundles.batches(pairs[is_small & ~is_larger])
         self.n_larger = np.bincount(larger.ravel(), minlength=len(sizes))  # pairs of each class
 
     def train(
@@ -156,7 +157,6 @@ class SmallPairs:
             Called after every batch.
         """
         self.bundles.hold(self._held(), self.cache_bytes, run)
-        self.class_values = self.bundles.class_values()
         aims = _Aims(tol, duality_tol, max_iter)
         solved = [
             self._solve(batches, aims, self._improve_all(batches, run, is_over, done), is_over, run)
@@ -185,7 +185,7 @@ class SmallPairs:
         """
         bundles = self.bundles
         n_needed = _NEEDED_ROWS * np.add.reduceat(self.n_larger, bundles.edges[:-1])
-        held = np.flatnonzero(n_needed > np.diff(bundles.starts)).tolist()
+        held = np.flatnonzero(n_needed > bundles.sizes).tolist()
         return {*held, *(bundle for batch in self.batches for bundle in batch.bundles or ())}
 
     def _improve_all(
@@ -198,6 +198,7 @@ class SmallPairs:
         """How the duals of some batches are improved: each batch by one thread."""
         ends = np.cumsum([len(batch.pairs) for batch in batches])
         matrix, blocks = Scratch(), (Scratch(), Scratch(), Scratch())
+        held = None if self.by_class is None else self.bundles.class_values()
         is_first = True
 
         def improve(
@@ -219,7 +220,7 @@ class SmallPairs:
                     last = (_LAST_UPDATES * n_rows[own]).astype(np.intp)
                     limits = np.minimum(limits, np.maximum(10, last))
                 values = matrix.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
-                each = self._improve(batch, blocks, values)
+                each = self._improve(batch, held, blocks, values)
                 updates[here] = each(part, own, aims[here], limits)
 
             for _ in run(improve_one, range(len(batches))):
@@ -231,14 +232,18 @@ class SmallPairs:
         return improve
 
     def _improve(
-        self, batch: Batch, blocks: tuple[Scratch, Scratch, Scratch], values: Array
+        self,
+        batch: Batch,
+        held: ClassValues | None,
+        blocks: tuple[Scratch, Scratch, Scratch],
+        values: Array,
     ) -> Improve:
         """How the duals of a batch are improved; ``values``: room for the largest matrix."""
         assert self.dual is not None
         bundles, apart = self.bundles, self.dual.apart
         if batch.bundles is None:
             assert self.by_class is not None
-            held = self.class_values
+            assert held is not None
             return improve_by_working_sets(self.by_class, batch.pairs, held, apart, values)
         one, other = batch.bundles
         second = bundles.within(other, blocks[2])
@@ -330,12 +335,8 @@ class SmallPairs:
 
         def some(begin: int, end: int) -> tuple[OffsetArrays, Proof]:
             part, own = v.part(begin, end), slice(begin, end)
-            targets = objective.targets[begins[begin] :][: len(part.coefs)]
-            segments = Segments.of(part.sizes.sum(axis=1))
-            each = Objective(self.formulation, targets, part.bounds, segments)
-            return self._prove_part(
-                part, each, tol[own], 1.0 if multiples is None else multiples[own]
-            )
+            each = 1.0 if multiples is None else multiples[own]
+            return self._prove_part(part, objective.part(begin, end), tol[own], each)
 
         parts = [(a, b) for a, b in pairwise([*edges, n]) if a < b]
         found = list(run(lambda one: some(*one), parts))
@@ -370,7 +371,7 @@ class SmallPairs:
         """
         classes, formulation, numbers = self.classes, self.formulation, self.numbers
         sizes, n = classes.sizes, len(numbers)
-        first, second = (own[numbers] for own in pair_classes(len(sizes)))
+        first, second = self.pairs.T
         learned = (sizes[first] > 0) & (sizes[second] > 0)
         at = np.searchsorted(
             numbers, np.concatenate([numbers[:0], *(one.numbers for one in solved)])
@@ -472,7 +473,8 @@ def _objectives_at_zero(formulation: Formulation, costs: Array) -> Array:
     """F at w = 0 of pairs with the given costs of both classes: a class counts as one row."""
     if not len(costs):
         return np.zeros(0)
-    targets = np.tile([1.0, -1.0], len(costs))
+    targets = np.ones(costs.size)
+    targets[1::2] = -1.0
     objective = Objective(
         formulation, targets, costs.ravel(), Segments.of(np.full(len(costs), 2, dtype=np.intp))
     )

@@ -117,6 +117,8 @@ class Trainer:
 
     def say_trained(self, trained: TrainedMachines, started: float) -> None:
         """Print a line about all machines of a fit."""
+        if not self.progress.says:
+            return
         records = trained.records
         learned = records["n_rows"] > 0
         self.say_solved(
@@ -215,17 +217,19 @@ class Trainer:
                 violation = solution.violation + rounding
                 is_enough = enough is not None and not solution.is_short_of(enough)
                 converged = solution.converged and (is_enough or violation <= tol)
-                if converged or precision.is_double or was_cut or n_iter == options.max_iter:
+                is_final = precision.is_double and not rounding
+                if converged or is_final or was_cut or n_iter == options.max_iter:
                     break
                 alpha, known = solution.alpha, precision.go_finer(solution, rounding)
                 prepared = None if precision.is_double else prepared
+        n_values += precision.n_values
         solution = solution._replace(
             violation=violation, n_updates=n_iter, n_evaluations=n_values, converged=converged
         )
         self.n_iter[number] += n_iter
         self.n_values[number] += n_values
         if starts is not None:
-            starts.keep(number, precision.values, rows, variables, solution)
+            starts.keep(number, precision.values_of_scores, rows, variables, solution)
         return self._machine(own, variables.rows, solution)
 
     def _n_values_expected(self, own: TrainingSet, n_variables: int) -> float:

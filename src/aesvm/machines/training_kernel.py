@@ -90,7 +90,7 @@ class TrainingKernel:
         self.spec = spec
         self.X = X
         self.processor = processor(spec.device)
-        self.rows = self.processor.rows(X) if rows is None else rows
+        self.rows = self.processor.rows(spec, X) if rows is None else rows
         self.sum_tol = min(sum_tol, _LARGEST_SUM_TOL)
         self.joint_targets = joint_targets
         self._matrices: dict[tuple[np.dtype, float], KernelMatrix] = {}
@@ -236,17 +236,25 @@ _FINEST = 8.0
 #: of a sample of scores. (A violation is the difference of two scores.)
 _TYPICAL_ERRORS, _SAMPLE_ERRORS = 16.0, 4.0
 
-#: Errors above this fraction of ``tol`` are measured on a sample.
+#: Errors above this fraction of ``tol`` are measured on a sample; this much of ``tol`` is left to
+#: them from the start.
 _MEASURED_ABOVE = 0.1
 
 #: Single precision goes on where errors are below this fraction of ``tol``, and aims at part of
 #: the rest.
 _SMALL, _REST = 0.5, 0.9
 
+#: Variables this many rounding errors beyond the edge keep their scores when values become finer.
+_CLEAR = 2.0
+
 
 @dataclass(eq=False)
 class Precision:
-    """The kernel values of a solve and its aim; both may become finer between two attempts."""
+    """The kernel values of a solve and its aim; both may become finer between two attempts.
+
+    Once values are in double precision, so are the scores of all variables that are free or near to
+    moving. Those far from that keep the scores that they have, as long as they stay far.
+    """
 
     kernel: TrainingKernel
     rows: NDArray[np.intp]  #: the row of each variable
@@ -257,10 +265,16 @@ class Precision:
 
     def __post_init__(self) -> None:
         bounds = self.variables.bounds
-        self.values = self.kernel.for_sums(self.rows, bounds, self.slack)
-        self.aim = self.tol  #: the violation to solve to
+        self.values = self.values_of_scores = self.kernel.for_sums(self.rows, bounds, self.slack)
+        error = self.kernel.typical_error(self.values, self.rows, bounds)
+        #: the violation to solve to
+        self.aim = self.tol - min(_TYPICAL_ERRORS * error, _MEASURED_ABOVE * self.tol)
         #: the smallest violation that these values are precise enough for
-        self.finest = _FINEST * self.kernel.typical_error(self.values, self.rows, bounds)
+        self.finest = _FINEST * error
+        self.is_first = True
+        #: variables whose scores are less precise than the values, and by how much
+        self.coarse, self.error = np.ones(len(self.rows), dtype=bool), 0.0
+        self.n_values = 0  #: kernel values that finer scores took
 
     @property
     def is_double(self) -> bool:
@@ -269,6 +283,9 @@ class Precision:
 
     def rounding(self, solution: Solution) -> float:
         """What the violation of a solution may be off by."""
+        if self.is_double:
+            is_near = self.coarse & ~self._are_clear(solution, self.error)
+            return self.error if is_near.any() else 0.0
         kernel, coefs = self.kernel, self.variables.signs * solution.alpha
         error = _TYPICAL_ERRORS * kernel.typical_error(self.values, self.rows, coefs)
         if self.values.dtype == np.float64 or error > _MEASURED_ABOVE * self.tol:
@@ -276,13 +293,44 @@ class Precision:
             error = _SAMPLE_ERRORS * largest
         return error
 
-    def go_finer(self, solution: Solution, rounding: float) -> Known | None:
+    def go_finer(self, solution: Solution, rounding: float) -> Known:
         """Aim at a smaller violation, or else use values in double precision.
 
-        Returns what is known where the next attempt starts: the scores, if values stay the same.
+        Returns the scores where the next attempt starts.
         """
-        if solution.converged and self.aim == self.tol and rounding <= _SMALL * self.tol:
-            self.aim = _REST * (self.tol - rounding)
-            return Known(solution.scores, solution.total_moved)
-        self.aim, self.finest, self.values = self.tol, 0.0, self.kernel.in_double()
-        return None
+        if not self.is_double:
+            if solution.converged and self.is_first and rounding <= _SMALL * self.tol:
+                self.is_first, self.aim = False, _REST * (self.tol - rounding)
+                return Known(solution.scores, solution.total_moved)
+            self.aim, self.finest, self.values = self.tol, 0.0, self.kernel.in_double()
+            self.error = rounding
+        finer = np.flatnonzero(self.coarse & ~self._are_clear(solution, _CLEAR * self.error))
+        self.coarse[finer] = False
+        if not self.coarse.any():
+            self.values_of_scores = self.values
+        return Known(self._finer_scores(solution, finer), solution.total_moved)
+
+    def _finer_scores(self, solution: Solution, finer: NDArray[np.intp]) -> NDArray[np.float64]:
+        """The scores of a solution, those of some variables computed anew."""
+        coefs, scores = self.variables.signs * solution.alpha, solution.scores.copy()
+        held = np.flatnonzero(coefs)
+        support, at = np.unique(self.rows[held], return_inverse=True)
+        summed = np.bincount(at, coefs[held], len(support)).astype(np.float64, copy=False)
+        wanted, place = np.unique(self.rows[finer], return_inverse=True)
+        scores[finer] = self.values.scores(support, summed, wanted, self.run)[place]
+        self.n_values += len(support) * len(wanted)
+        return scores
+
+    def _are_clear(self, solution: Solution, error: float) -> NDArray[np.bool_]:
+        """Which variables are at a bound that they do not want to leave, with scores off by this.
+
+        They are farther from their group's offset than that and the violation.
+        """
+        signs, bounds = self.variables.signs, self.variables.bounds
+        groups = self.variables.constraints
+        at = 0 if groups is None else np.unique(groups, return_inverse=True)[1]
+        slopes = solution.scores + signs * self.variables.linear
+        beyond = signs * (slopes - solution.offsets[at])
+        far = error + solution.violation
+        alpha = solution.alpha
+        return ((alpha == 0.0) & (beyond > far)) | ((alpha == bounds) & (beyond < -far))

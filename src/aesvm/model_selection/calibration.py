@@ -14,6 +14,7 @@ So a fold's solve begins close to its solution.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -26,7 +27,7 @@ from sklearn.utils.validation import column_or_1d
 from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fit_warnings import FAR, NOTHING
 from aesvm.estimators.parameters import kernel_spec
-from aesvm.estimators.trained import fit_rows
+from aesvm.estimators.trained import fit_rows, name_of_rows
 from aesvm.estimators.validation import class_weights, from_gpu, valid_weights
 from aesvm.formulations.protocol import Variables
 from aesvm.kernels import KernelMatrix
@@ -225,10 +226,10 @@ class _Folds:
         if self.work.is_empty:  # the fit to all rows was cut short
             return SharedWork(in_search=True)
         whole, fold = self.work, _Kept(in_search=True)
-        of_device = "rows", self.whole.device_
-        fold.of_rows("hashes", lambda: whole.of_rows("hashes", _missing))
-        fold.of_rows(of_device, lambda: whole.of_rows(of_device, _missing))
-        key = kernel_spec(self.whole, self.whole.gamma_), self.svm.tol
+        spec = kernel_spec(self.whole, self.whole.gamma_)
+        for name in ("hashes", name_of_rows(spec)):
+            fold.of_rows(name, partial(whole.of_rows, name, _missing))
+        key = spec, self.svm.tol
         fold.kernel(key, lambda: whole.kernel(key, _missing))
         fold.of_kernel("starts", lambda: _StartsOfFold(whole.starts))
         return fold

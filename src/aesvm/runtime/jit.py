@@ -7,6 +7,7 @@ and home, a full disk), functions are compiled anew in every process, and one wa
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
 from collections.abc import Callable, Iterator
@@ -20,8 +21,13 @@ from numba.core import event
 from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic
 
-#: How functions are compiled, but for the cache.
-OPTIONS: dict[str, Any] = {"nogil": True, "fastmath": True, "error_model": "numpy"}
+#: How functions are compiled, but for the cache. C does not call them: they need no entry for it.
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "fastmath": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
 
 _warned = False
 
@@ -31,6 +37,39 @@ if hasattr(os, "register_at_fork"):  # a fork waits until no thread compiles: a 
         after_in_parent=global_compiler_lock.release,
         after_in_child=global_compiler_lock.release,
     )
+
+
+def _is_ours(compiling: Any) -> bool:
+    """Whether an event is about a function of this package."""
+    return compiling.data["dispatcher"].py_func.__module__.startswith("aesvm.")
+
+
+class _Pause(event.Listener):
+    """Stops the garbage collector while a function of this package is compiled.
+
+    The compiler makes millions of objects and hardly any garbage. To look for that again and again
+    takes a sixth of the time. Only one thread compiles at a time, so counting needs no lock.
+    """
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.was_enabled = False
+
+    def on_start(self, event: Any) -> None:
+        if _is_ours(event):
+            if self.depth == 0:
+                self.was_enabled = gc.isenabled()
+                gc.disable()
+            self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        if _is_ours(event):
+            self.depth -= 1
+            if self.depth == 0 and self.was_enabled:
+                gc.enable()
+
+
+event.register("numba:compile", _Pause())
 
 
 def jit(function: Callable) -> Callable:
@@ -104,8 +143,7 @@ class _Listener(event.Listener):
         self.has_told = False
 
     def on_start(self, event: Any) -> None:
-        ours = event.data["dispatcher"].py_func.__module__.startswith("aesvm.")
-        if ours and not self.has_told:
+        if _is_ours(event) and not self.has_told:
             self.has_told = True
             how_often = "in every process" if _warned else "once per machine"
             self.tell(f"compiling code that this kind of fit needs, {how_often}")

@@ -17,7 +17,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from math import inf
 from typing import Any, Self
 
@@ -201,8 +200,8 @@ class Progress:
         return self._like(part=_Part(bar))
 
     def _like(self, **others: Any) -> Self:
-        own = copy(self)
-        vars(own).update(others, n_steps=0, last_line=time.perf_counter())
+        own = object.__new__(type(self))
+        vars(own).update(vars(self), n_steps=0, last_line=time.perf_counter(), **others)
         return own
 
     @contextmanager
@@ -330,8 +329,13 @@ class Progress:
         elif self.steps:
             self.part.reach(self.n_steps / self.steps)
 
+    @property
+    def says(self) -> bool:
+        """Whether lines are printed."""
+        return not self.quiet and bool(self.estimator.verbose)
+
     def say(self, message: str) -> None:
-        if not self.quiet:
+        if self.says:
             say(self.estimator, message)
 
     def say_now_and_then(self, message: str) -> None:

@@ -88,7 +88,10 @@ class Threads:
 
     def __call__(self, function: Callable, items: Iterable) -> Generator:
         """Threads begin at once; this one, when the first result is asked for."""
-        one = _Map(function, list(items))
+        items = list(items)
+        if len(items) == 1 or self.n_threads == 1:  # there is nothing to hand out
+            return (function(item) for item in items)
+        one = _Map(function, items)
         self._hand_out(one, len(one.items) - 1)
         self.calls += 1
         return one.in_order()
@@ -230,8 +233,7 @@ class _Limit:
             if len(self.inside) > 1:
                 return
             if not self.before:
-                libraries = _threadpools().select(user_api="blas").lib_controllers
-                self.before = [(library, library.num_threads) for library in libraries]
+                self.before = [(library, library.num_threads) for library in _blas_libraries()]
             self._set([1] * len(self.before))
 
     def lift(self, one: int) -> None:
@@ -259,8 +261,8 @@ class _Limit:
 
 
 @functools.cache
-def _threadpools() -> ThreadpoolController:
-    return ThreadpoolController()
+def _blas_libraries() -> list[Any]:
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 _limit = _Limit()

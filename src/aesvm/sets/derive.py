@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,8 +109,9 @@ def prepare(
     rows = np.flatnonzero(same_as == np.arange(len(same_as)))
     merged = np.bincount(same_as[used], weights[used], len(groups)).astype(float)
     order = np.argsort(groups[rows], kind="stable")
-    edges = np.flatnonzero(np.diff(groups[rows][order])) + 1
-    return PreparedRows(same_as, rows, merged, np.split(rows[order], edges))
+    members, own = rows[order], groups[rows][order]
+    edges = [0, *(np.flatnonzero(own[1:] != own[:-1]) + 1).tolist(), len(own)]
+    return PreparedRows(same_as, rows, merged, [members[a:b] for a, b in pairwise(edges)])
 
 
 class Derived(NamedTuple):

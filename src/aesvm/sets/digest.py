@@ -91,10 +91,16 @@ def differing(one: Digest, other: Digest) -> list[str]:
 
 def _target_hashes(targets: NDArray) -> NDArray[np.uint64]:
     """Equal for equal targets: numbers by their value, others by how they are written."""
-    if targets.dtype.kind in "bf" or (targets.dtype.kind in "iu" and targets.dtype.itemsize < 8):
+    if targets.dtype.kind in "bf" or (targets.dtype.kind in "iu" and _as_float(targets)):
         return bits_of(targets)
     values, codes = np.unique(targets, return_inverse=True)
     return np.array([_target_hash(value) for value in values.tolist()], dtype=np.uint64)[codes]
+
+
+def _as_float(numbers: NDArray) -> bool:
+    """Whether whole numbers are floats as well."""
+    most = 2**53
+    return not len(numbers) or bool(numbers.max() <= most and numbers.min() >= -most)
 
 
 def _target_hash(value: Any) -> int:

@@ -95,7 +95,7 @@ def _first_equal(
 
 def hash_keys(size: int) -> NDArray[np.uint64]:
     """The keys of the first ``size`` numbers, which are odd."""
-    return _key_of(np.arange(size))
+    return _FIRST_KEYS[:size].copy() if size <= len(_FIRST_KEYS) else _key_of(np.arange(size))
 
 
 def row_hashes(X, run: Callable = map) -> NDArray[np.uint64]:
@@ -148,6 +148,9 @@ def _key_of(feature):
 
 
 _key = jit(_key_of)
+
+#: Of few numbers: to compute these takes longer than to hash few rows.
+_FIRST_KEYS = _key_of(np.arange(64))
 
 
 @jit

@@ -3,6 +3,10 @@
 A row is known by the position of its training row among the columns. Where all rows fit, all
 are kept; where not, those used longest ago make room, and a row that finds none is simply
 not kept.
+
+Columns that are left out move behind the others in each row, and stay there: rows to come are
+written before them. So what was computed of them is at hand when their scores are brought up to
+date.
 """
 
 from __future__ import annotations
@@ -23,8 +27,9 @@ class RowCache:
 
     Attributes
     ----------
-    rows : ndarray of shape (n_slots, n_columns)
-        A row in each slot; which, ``find`` and ``admit`` tell.
+    rows : ndarray of shape (n_slots, width)
+        A row in each slot; which, ``find`` and ``admit`` tell. The first of its values are those of
+        the columns, then come those of columns that were left out.
     """
 
     def __init__(self, n_columns: int, n_bytes: int, dtype: np.dtype) -> None:
@@ -64,40 +69,40 @@ class RowCache:
         self.used[slots] = self.iteration
         return slots
 
-    def keep(self, positions: NDArray[np.intp], run: Callable = map) -> None:
-        """Only the given columns, ascending, remain, and of the rows those that are among them.
+    def leave_out(self, positions: NDArray[np.intp], run: Callable = map) -> NDArray[np.intp]:
+        """Leave out the given columns, and the rows that are among them.
 
-        Rows are moved to the front, many at a time: those whose new places lie before all of
-        their old ones.
+        In ``rows`` they come right behind the columns that remain, in the given order. Returns the
+        slot that has the values of each row with them, -1 where none has: until ``clear``.
         """
-        place = np.full(self.rows.shape[1], -1)
-        place[positions] = np.arange(len(positions))
-        slots = np.flatnonzero((self.owner >= 0) & (place[self.owner] >= 0))
-        owners, used = place[self.owner[slots]], self.used[slots]
-        width, narrower = self.rows.shape[1], max(1, len(positions))
-        first = 0
-        while first < len(slots):
-            last = max(first + 1, min(len(slots), slots[first] * width // narrower))
-            step = max(1, _MOVED // width)
+        n_columns = len(self.slot)
+        stays = np.ones(n_columns, dtype=bool)
+        stays[positions] = False
+        remain = np.flatnonzero(stays)
+        order = np.concatenate([remain, positions])
+        slots = np.flatnonzero(self.owner >= 0)
+        step = max(1, _MOVED // n_columns)
 
-            def some(at: int, last: int = last, step: int = step) -> None:
-                _compact(self.values, slots, width, positions, at, min(at + step, last))
+        def some(first: int) -> None:
+            _put_in_order(self.rows, slots[first : first + step], order)
 
-            for _ in run(some, range(first, last, step)):
-                pass
-            first = last
-        self.clear(len(positions))
-        here = slice(len(slots))
-        self.slot[owners] = np.arange(len(slots))
-        self.owner[here], self.used[here] = owners, used
+        for _ in run(some, range(0, len(slots), step)):
+            pass
+        slot_before, self.slot = self.slot, self.slot[remain]
+        gone = slots[~stays[self.owner[slots]]]
+        self.owner[slots], self.used[gone] = -1, -1
+        here = np.flatnonzero(self.slot >= 0)
+        self.owner[self.slot[here]] = here
+        return slot_before
 
 
 @jit
-def _compact(values, slots, width, positions, first, last):
-    """Some columns of some rows, moved to the front: never further back than they were."""
-    to = first * positions.size
-    for w in range(first, last):
-        row = values[slots[w] * width : (slots[w] + 1) * width]
-        for position in positions:
-            values[to] = row[position]
-            to += 1
+def _put_in_order(rows, slots, order):
+    """Put the first columns of some rows into another order."""
+    line = np.empty(order.size, dtype=rows.dtype)
+    for slot in slots:
+        row = rows[slot, : order.size]
+        for k in range(order.size):
+            line[k] = row[order[k]]
+        for k in range(order.size):
+            row[k] = line[k]

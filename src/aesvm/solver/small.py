@@ -72,9 +72,9 @@ class PairVariables(NamedTuple):
     ) -> PairVariables:
         """The first variables of each class at their bounds, until what is held is reached."""
         classes = np.cumsum(sizes) - sizes.ravel()
-        side = np.repeat(np.tile([0, 1], len(sizes)), sizes.ravel())
+        side = np.repeat(np.arange(sizes.size) % 2, sizes.ravel())
         held = loss.slope * np.add.reduceat(bounds, classes[::2])
-        sign = 1.0 - 2.0 * side
+        sign = np.where(side == 0, 1.0, -1.0)
         coefs = np.zeros(len(bounds))
         if loss.slope > 0.0:
             before = np.cumsum(bounds) - bounds
@@ -89,6 +89,8 @@ class PairVariables(NamedTuple):
 
     def part(self, begin: int, end: int) -> PairVariables:
         """Those of consecutive duals, as views."""
+        if end - begin == len(self.sizes):
+            return self
         ends = [*self.classes[::2].tolist(), len(self.coefs)]
         start, stop = ends[begin], ends[end]
         names = "side", "bounds", "diag", "linear", "lower", "upper", "coefs", "slopes"
@@ -162,12 +164,14 @@ def solve_small(
         if len(found) == 0:
             continue
         close = np.ones(n, dtype=bool) if is_close is None else is_close()
-        aim[found] *= TIGHTER
-        while (reached := (violation <= aim)[found] & (aim >= TIGHTEST * tol)[found]).any():
-            aim[found[reached]] *= TIGHTER
         converged[found] = ((violation <= tol) & close)[found]
         ended = np.zeros(n, dtype=bool)
-        ended[found] = (over | close | (aim < TIGHTEST * tol))[found]
+        ended[found] = (over | close)[found]
+        short = found[~ended[found]]
+        aim[short] *= TIGHTER
+        while (reached := (violation <= aim)[short] & (aim >= TIGHTEST * tol)[short]).any():
+            aim[short[reached]] *= TIGHTER
+        ended[short] = (aim < TIGHTEST * tol)[short]
         active = active[~ended[active]]
     duals, linear = variables.classes[::2], variables.linear
     objective = np.add.reduceat(0.5 * variables.coefs * (variables.slopes + linear), duals)

@@ -23,9 +23,8 @@ INNER = 0.1
 #: Pair updates of a working set, per variable: what bounds the time between two iterations.
 UPDATES = 50
 
-#: Iterations that a variable rests before it is left out, and the fraction of those at rest that
-#: is worth the copying.
-REST, SHRINK = 4, 0.3
+#: Iterations that a variable rests before it is left out.
+REST = 4
 
 #: What a variable can do, added up: it is below its upper bound, or above its lower one.
 RISE, FALL = 1, 2

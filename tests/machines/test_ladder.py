@@ -12,9 +12,10 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
-from aesvm.bases import ladder
-from aesvm.bases.ladder import split
-from aesvm.machines.plan import Exact, Ladder, Sample, Span
+from aesvm.machines import ladder
+from aesvm.machines.fit import train
+from aesvm.machines.ladder import split
+from aesvm.machines.plan import TABLE, Exact, Ladder, Sample
 from aesvm.sets.derive import prepare
 from aesvm.solver import host
 from tests.plans import set_table
@@ -40,14 +41,17 @@ def small(monkeypatch):
 
 
 class Clock:
-    """A clock that stands still until a rung is made, and has then so many looks left."""
+    """A clock that stands still until a rung is made, and has then so many looks left.
+
+    ``rung``: that one, or the kind of it.
+    """
 
     def __init__(self, monkeypatch, rung, looks):
         self.left = None
         make = ladder._Climb._make
 
         def watched(climb, now, *others):
-            if isinstance(now, rung):
+            if now == rung or type(now) is rung:
                 self.left = looks
             return make(climb, now, *others)
 
@@ -63,7 +67,7 @@ class Clock:
 def script(monkeypatch, *rungs):
     """Have a ladder make these rungs after the first two samples."""
     waiting = iter(rungs)
-    monkeypatch.setattr(Ladder, "next", lambda self, made, left, tried: next(waiting, None))
+    monkeypatch.setattr(Ladder, "next", lambda self, made, left: next(waiting, None))
 
 
 def fitted(model, limit, X, y):
@@ -76,14 +80,13 @@ def fitted(model, limit, X, y):
 
 @EACH
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("rung", [Sample, Span, Exact])
+@pytest.mark.parametrize("rung", [Sample, Exact])
 @pytest.mark.parametrize("looks", [1, 4, 30])
 def test_a_fit_that_ends_in_any_rung_has_a_true_certificate(name, rung, looks, monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 64)
     X, y = rows()
     exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
-    span = Span("few", 40, 1e-3, settles=True, first=10)
-    script(monkeypatch, Sample(300), span, Exact("all"))
+    script(monkeypatch, Sample(300), Exact("all"))
     found, said = fitted(FAMILY[name], TimeLimit(1.0, Clock(monkeypatch, rung, looks)), X, y)
     certificate = found.certificate_
     assert np.isfinite(found.predict(X)).all()
@@ -102,25 +105,26 @@ def test_a_fit_that_ends_in_any_rung_has_a_true_certificate(name, rung, looks, m
 @EACH
 @pytest.mark.usefixtures("small")
 def test_the_best_of_all_rungs_is_returned(name, monkeypatch):
-    """However little an exact SVM that was cut short was solved, the model is no worse."""
+    """However little an exact SVM that was cut short was solved, the model is no worse.
+
+    That is up to the error of the objective, which is estimated for samples.
+    """
     monkeypatch.setattr(host, "WORKING_SET", 64)
     X, y = rows()
-    span = Span("few", 80, 1e-3, settles=True, first=20)
-    script(monkeypatch, span)
+    script(monkeypatch, Sample(700))
     before, _ = fitted(FAMILY[name], TimeLimit(1.0, clock=lambda: 0.0), X, y)
-    best = before.certificate_.objective
+    best = before.certify(X, y).objective
     assert before.certificate_.n_vectors is not None
-    slack, found = 1e-6 * abs(best), []
+    slack, found = 0.05 * abs(best), []
     for looks in (1, 10, 10**6):
         with monkeypatch.context() as patch:
-            script(patch, span, Exact("all"))
+            script(patch, Sample(700), Exact("all"))
             limit = TimeLimit(1.0, Clock(patch, Exact, looks))
             model, said = fitted(FAMILY[name], limit, X, y)
-        certificate = model.certificate_
-        found.append(certificate.objective)
-        assert certificate.objective <= best + slack
-        if said:  # the gap is that of the best primal and the best dual
-            assert certificate.gap is not None or certificate.estimated_gap is not None
+        found.append(model.certify(X, y).objective)
+        assert found[-1] <= best + slack
+        if said:  # the bound is that of the solve that was cut
+            assert model.certificate_.dual_objective is not None
     assert found[-1] < best
     assert not said
 
@@ -129,15 +133,47 @@ def test_the_best_of_all_rungs_is_returned(name, monkeypatch):
 @pytest.mark.usefixtures("small")
 def test_rungs_are_better_the_higher_they_are(name, monkeypatch):
     X, y = rows()
-    span = Span("few", 60, 1e-3, settles=True, first=20)
     found = []
-    for rungs in ([], [Sample(450)], [Sample(450), span], [Sample(450), span, Exact("all")]):
+    for rungs in ([], [Sample(450)], [Sample(450), Sample(700)], [Sample(450), Exact("all")]):
         script(monkeypatch, *rungs)
         model, _ = fitted(FAMILY[name], TimeLimit(1.0, clock=lambda: 0.0), X, y)
         found.append(model.certify(X, y).objective)
     slack = 0.01 * abs(found[-1])  # the objective of a sample's machine is estimated
     assert all(after < before + slack for before, after in pairwise(found))
     assert found[0] > found[1]
+
+
+@EACH
+@pytest.mark.usefixtures("small")
+def test_a_sample_that_was_cut_short_does_not_take_the_place_of_a_better_one(name, monkeypatch):
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    X, y = rows()
+    script(monkeypatch, Sample(500))
+    before, _ = fitted(FAMILY[name], TimeLimit(1.0, clock=lambda: 0.0), X, y)
+    best, last = before.certify(X, y).objective, Sample(800)
+    for looks in (1, 4, 8):
+        with monkeypatch.context() as patch:
+            script(patch, Sample(500), last)
+            model, said = fitted(FAMILY[name], TimeLimit(1.0, Clock(patch, last, looks)), X, y)
+        assert said
+        assert model.certify(X, y).objective <= best + 0.05 * abs(best)
+
+
+@pytest.mark.parametrize("definite", [True, False])
+def test_samples_are_solved_for_to_a_gap_that_is_enough(definite, monkeypatch):
+    X, y = rows(2500)
+    goals = []
+
+    def seen(work, first, goal):
+        goals.append(goal)
+        return train(work, first, goal)
+
+    monkeypatch.setattr(ladder, "train", seen)
+    script(monkeypatch)
+    kernel = {"gamma": 2.0} if definite else {"kernel": "sigmoid", "gamma": 0.1}
+    fitted(AESVC(**kernel), TimeLimit(1.0, clock=lambda: 0.0), X, y)
+    enough = {goal.enough for goal in goals}
+    assert enough == ({TABLE.gap_of_sample} if definite else {None})
 
 
 def test_pairs_of_classes_that_are_reached_are_exact(monkeypatch):
@@ -201,8 +237,9 @@ def test_a_short_limit_gives_the_svm_of_a_sample_and_says_so():
         model = AESVC(gamma=2.0, time_limit=0).fit(X, y)
     assert model.score(X, y) > 0.85
     assert model.certificate_.n_solved < 600
-    assert model.certificate_.exact_after > 0
-    assert "; the exact SVM takes " in model.certificate_.verdict()
+    # a first sample, which may have compiled code, does not tell how long the exact SVM takes
+    assert model.certificate_.exact_after is None
+    assert "exact SVM takes" not in model.certificate_.verdict()
 
 
 @pytest.mark.usefixtures("small")
