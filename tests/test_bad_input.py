@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -91,6 +93,13 @@ CASES = {
         "gamma='scale'.*scale the data",
     ),
     "a number too large": ({}, {"X": [[10**400, 1]] * 20}, "X has a number that is too large"),
+    "gamma too large": ({"gamma": 10**400}, {}, "'gamma'.*1000"),
+    "gamma a fraction": ({"gamma": Fraction(1, 3)}, {}, "'gamma'.*float.*Fraction"),
+    "a weight too large": (
+        {},
+        {"sample_weight": [10**400] * 20},
+        "sample_weight has a number that is too large",
+    ),
     "missing group": ({}, {"groups": [None, "a"] * 10}, "groups has values"),
     "negative weight": ({}, {"sample_weight": np.r_[-1.0, np.ones(19)]}, "[Nn]egative"),
     "zero weights": ({}, {"sample_weight": np.zeros(20)}, "sample_weight|[Ww]eights"),
@@ -132,6 +141,12 @@ CLASSIFIER_CASES = {
         {"class_weight": {7: 2.0}},
         {},
         r"class_weight=\{7: 2.0\} has weights for \[7\].*use \[0, 1\]",
+    ),
+    "C too large": ({"C": 10**400}, {}, "'C'.*1000"),
+    "class_weight too large": (
+        {"class_weight": {1: 10**400}},
+        {},
+        "class_weight has {1: 1000.*finite",
     ),
     "negative class": ({"class_weight": {1: -2.0}}, {}, "class_weight has {1: -2.0}.*non-negative"),
 }

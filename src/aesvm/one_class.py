@@ -8,12 +8,12 @@ from typing import ClassVar, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, OutlierMixin
-from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Support
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import MachineParameters, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
+from aesvm.estimators.validation import Interval
 from aesvm.formulations.one_class import OneClass
 from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svr import AESVR

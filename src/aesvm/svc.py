@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 
 from aesvm.estimators.learning import Classes, InfeasibleError
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import ClassifierParameters, by_name, with_parameters_of
 from aesvm.estimators.prediction import PairwiseClassifier
 from aesvm.estimators.streams import available_for_streams, classes_of_stream
+from aesvm.estimators.validation import Interval
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.nu_hinge import NuHinge
 from aesvm.runtime.scikit_learn import CallbackSupportMixin

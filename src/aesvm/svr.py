@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Unpack
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils._param_validation import Interval
 
 from aesvm.estimators.learning import Values
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import CostParameters, by_name, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.estimators.trained import TrainedOn
+from aesvm.estimators.validation import Interval
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.tube import Tube
 from aesvm.runtime.scikit_learn import CallbackSupportMixin

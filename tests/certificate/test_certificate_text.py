@@ -129,6 +129,13 @@ def test_the_caveat_of_a_fit_that_was_cut_short_is_its_remedy():
         assert cut.endswith("the fit was cut short; to go further, raise the limit")
 
 
+def test_where_rounding_is_most_of_a_gap_a_smaller_tol_is_not_advised():
+    rounded = certificate(100.0, 99.0, exact=True, proof_rounding=50.0).caveat()
+    assert rounded.endswith("scale the data")
+    assert "tol" not in rounded
+    assert "a smaller tol" in certificate(100.0, 50.0, exact=True, proof_rounding=1.0).caveat()
+
+
 def test_an_estimated_gap_is_shown_only_where_none_was_computed():
     few = {"n_vectors": 3, "estimated_dual": 0.98, "estimated_error": 0.01}
     assert "estimated" in str(certificate(1.0, None, **few))
@@ -171,14 +178,17 @@ def test_only_what_was_computed_is_shown_and_the_rest_is_a_line():
 
 def test_bounds_that_say_nothing_are_hidden():
     coarse = {"max_residual": 1e-3, "squared_norm_bound": 10.0, "squared_norm": 4.0}
-    vacuous = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=9.0)
-    assert vacuous.paper_bound_is_vacuous is False
+    far = {**coarse, "max_residual": 1.0, "weighted_distances": 9.0}
+    vacuous = certificate(None, None, **far, loss_reduced=5.0)
+    assert vacuous.paper_bound_is_vacuous
     assert vacuous.theorem_2_bound_is_vacuous
     assert "excess on all rows" not in str(vacuous)
-    assert "Corollary 3" in str(vacuous)
-    useful = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=0.5)
-    assert "excess on all rows, at most       1\n" in str(useful)
-    known = certificate(6.0, 5.9, **coarse, weighted_distances=0.5)
+    assert "Corollary 3" not in str(vacuous)
+    useful = certificate(None, None, **coarse, loss_reduced=5.0, weighted_distances=0.3)
+    assert "excess on all rows, at most       0.6\n" in str(useful)
+    assert useful.paper_bound_is_vacuous is False
+    assert "Corollary 3" in str(useful)
+    known = certificate(6.0, 5.9, **coarse, weighted_distances=0.3)
     assert "excess on all rows" not in str(known)  # for it was computed
     exact = str(certificate(1.0, 1.0, exact=True))
     for of_representatives in ("hull tolerance", "residual", "representatives", "bound"):

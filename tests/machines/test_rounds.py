@@ -655,3 +655,17 @@ def test_combinations_are_stacked_as_they_are():
 def test_the_bounds_of_a_problem_are_costs_times_weights():
     numbers = np.array([1.0, -1.0]), np.array([0, 1]), np.array([2.0, 3.0]), np.array([0.5, 2.0])
     assert_array_equal(Problem(np.arange(2), *numbers).bounds, [1.0, 6.0])
+
+
+def test_theorems_count_the_rounding_of_residuals():
+    """Rows that are nearer to each other, in kernel space, than single precision tells."""
+    X = (28_000.0 + np.random.default_rng(0).normal(size=(60, 30))).astype(np.float32)
+    y = np.argsort(np.argsort(X[:, 0])) % 2
+    model = AESVC(gamma=1e-10, C=1e3, refine=0, subset_size=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.fit(X, y).certify(X, y)
+        best = AESVC(gamma=1e-10, C=1e3, tol=1e-6).fit(X.astype(float), y).certificate_
+    assert found.n_solved < found.n_rows
+    assert found.objective <= found.reduced_objective + found.theorem_2_bound
+    assert best.dual_objective <= found.reduced_objective + found.paper_bound

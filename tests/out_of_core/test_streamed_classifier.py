@@ -263,3 +263,33 @@ def test_other_rows_than_those_of_the_model_are_called_that():
     model = AESVC(gamma=1.0, refine=0).fit_stream([(X, y, None)])
     with pytest.raises(ValueError, match="other rows than the 300 that the model was trained on"):
         model.certify_stream([(X + 1.0, y, None)])
+
+
+@pytest.mark.parametrize("refine", [0, 1])
+@pytest.mark.parametrize("n_classes", [2, 5])
+def test_theorems_count_the_rounding_of_residuals(n_classes, refine):
+    """Rows that are nearer to each other, in kernel space, than single precision tells."""
+    X = (28_000.0 + np.random.default_rng(0).normal(size=(60, 30))).astype(np.float32)
+    source = [(X, np.argsort(np.argsort(X[:, 0])) % n_classes, None)]
+    model = AESVC(gamma=1e-10, C=1e3, refine=refine)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.fit_stream(source).certify_stream(source)
+        best = AESVC(gamma=1e-10, C=1e3, tol=1e-6).fit(X.astype(float), source[0][1]).certificate_
+    assert found.n_solved < found.n_rows
+    assert found.objective <= found.reduced_objective + found.theorem_2_bound
+    assert best.dual_objective <= found.reduced_objective + found.paper_bound
+
+
+def test_certify_stream_keeps_an_objective_that_was_proven():
+    """A look over the rows was off by 5e-5 of it, and by more than the gap counted."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_cauchy((228, 29))
+    y = np.argsort(np.argsort(X[:, 0] + 0.5 * rng.normal(size=228))) * 5 // 228
+    source = [(X, y, rng.uniform(0.1, 2.0, 228))]
+    model = AESVC(gamma=1e4, C=400.0, refine=0, subset_size=20).fit_stream(source)
+    before = model.certificate_
+    assert before.proven
+    found = model.certify_stream(source)
+    assert found.proven
+    assert (found.objective, found.gap) == (before.objective, before.gap)

@@ -117,7 +117,7 @@ class KeepsEven:
     def __call__(self, rows, hull_tol, level):
         kept = np.flatnonzero(rows.indices % 2 == 0)
         return rows.represented_by(
-            kept, np.full(len(kept), rows.weights.sum() / len(kept)), 0.0, len(rows)
+            kept, np.full(len(kept), rows.weights.sum() / len(kept)), 0.0, 0.0, len(rows)
         )
 
     def squared_diameter(self, rows):

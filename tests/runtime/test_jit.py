@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import gc
+import importlib.util
 import pickle
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core import event
+from numba.core.caching import IndexDataCacheFile
 
 from aesvm import AESVC
 from aesvm.runtime import jit as jit_module
@@ -58,6 +61,54 @@ def test_a_cache_of_modules_that_are_no_more_is_not_used(gone, tmp_path, monkeyp
     index.write_bytes(pickle.dumps(numba.__version__) + gone)
     assert jit_module.jit(twice)(1.0) == 2.0
     assert index.read_bytes() == whole  # and is renewed
+
+
+@pytest.mark.parametrize("kind", ["*.nbi", "*.nbc"])
+def test_a_damaged_cache_is_renewed(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    assert jit_module.jit(twice)(1.0) == 2.0
+    (file,) = tmp_path.rglob(kind)
+    whole = file.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2]):
+        file.write_bytes(damaged)
+        assert jit_module.jit(twice)(1.0) == 2.0
+        assert len(file.read_bytes()) > len(whole) / 2  # and is renewed
+
+
+def no_space(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_where_the_disk_is_full_one_warning_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit_module, "_warned", False)
+    monkeypatch.setattr(IndexDataCacheFile, "_save_data", no_space)
+    compiled = jit_module.jit(twice)
+    with pytest.warns(RuntimeWarning, match="No space left.*NUMBA_CACHE_DIR"):
+        assert compiled(1.0) == 2.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compiled(1) == 2.0
+
+
+def function_of(text, path):
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location("changing", path)
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(text, path, "exec"), vars(module))
+    return jit_module.jit(module.tell)
+
+
+def test_code_of_another_source_is_not_used_after_the_disk_was_full(tmp_path, monkeypatch):
+    """Numba writes its index before the code: the index was of the new source, the code was not."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(jit_module, "_warned", True)
+    path, new = tmp_path / "changing.py", "def tell(x):\n    return x + 22.0\n"
+    assert function_of("def tell(x):\n    return x + 1.0\n", path)(0.0) == 1.0
+    with monkeypatch.context() as full:
+        full.setattr(IndexDataCacheFile, "_save_data", no_space)
+        assert function_of(new, path)(0.0) == 22.0
+    assert function_of(new, path)(0.0) == 22.0
 
 
 def fresh():

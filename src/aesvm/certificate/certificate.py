@@ -17,6 +17,7 @@ from math import inf, isinf, sqrt
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from aesvm.certificate.history import Step
 from aesvm.certificate.records import Records
@@ -80,7 +81,8 @@ class Certificate:
         ``relative_gap``.
     paper_bound : float or None
         The most by which the exact SVM's objective exceeds F2's minimum: Corollary 3 of the paper,
-        in terms of C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``.
+        in terms of C: ``(sum_i c_i)^(3/2) sqrt(max_residual)``; more where rounding, which the
+        residuals leave out, may be larger.
     paper_bound_is_vacuous : bool or None
         Whether, added to F2, it exceeds the objective at ``w = 0``.
     theorem_2_bound : float or None
@@ -273,13 +275,16 @@ def certificate_of(
     exact = bool(records["exact"].all())
     max_residual = float(records["max_residual"].max())
     paper_bound = None
-    if not max_residual:
+    distances = _finite(records["weighted_distances"])
+    if not (max_residual or distances.any()):
         paper_bound = 0.0
     elif (largest := total("squared_norm_bound")) is not None:
         # the norm as long as it can be, and the farthest that targets can be
         reach = sqrt(largest + float(records["target_reach"].max()) ** 2)
         with np.errstate(over="ignore"):
-            paper_bound = float(np.float64(total("total_cost")) * reach * sqrt(max_residual))
+            farthest = np.float64(total("total_cost")) * sqrt(max_residual)
+            # distances count rounding, which may be larger than the largest residual
+            paper_bound = float(reach * np.maximum(farthest, distances.sum()))
     gap = None
     if objective is not None and dual is not None:
         gap = max(0.0, objective - dual) + total("proof_rounding")
@@ -377,12 +382,17 @@ def _relative_gap(gap: float | None, objective: float | None, negligible: bool) 
 
 def _theorem_2(records: Records) -> float:
     norms = np.maximum(records["squared_norm"], 0.0) + records["target_reach"] ** 2
-    distances = records["weighted_distances"]
+    distances = _finite(records["weighted_distances"])
     # where no row is represented by others F2 is F1, whose rounding was proven
     known = records["proven"] & (records["exact"] | records.known("n_vectors"))
     rounding = float(np.where(known, records["proof_rounding"], records["rounding"]).sum())
-    bound = float(np.sqrt(norms) @ np.where(distances < np.inf, distances, 0.0))
+    bound = float(np.sqrt(norms) @ distances)
     return bound + rounding + _rounding_of_sums(records, "squared_norm", "loss_reduced")
+
+
+def _finite(values: NDArray) -> NDArray:
+    """Infinite values as zeros: without a bound on distances, no theorem is cited."""
+    return np.where(values < np.inf, values, 0.0)
 
 
 def _mean_change(records: Records) -> float | None:

@@ -184,6 +184,8 @@ def caveat_of(certificate: Certificate) -> str:
             return ""
         if certificate.remedy:
             return f"{known}: the fit was cut short; to go further, {certificate.remedy}"
+        if certificate.exact and _is_mostly_rounding(certificate):
+            return f"{known}: the bound counts in rounding errors; scale the data"
         if certificate.exact:
             return f'{known}; a smaller tol lowers it, and so does refine="exact"'
     elif (estimate := certificate.estimated_gap) is not None and estimate > POOR_GAP:
@@ -208,6 +210,14 @@ def caveat_of(certificate: Certificate) -> str:
         f"{known}; refine={certificate.rounds + 1} or more, a smaller hull_tol or, with rows in "
         'memory, refine="exact" come closer'
     )
+
+
+def _is_mostly_rounding(certificate: Certificate) -> bool:
+    """Whether more of the gap is a bound on rounding than a difference of objectives."""
+    gap, objective, dual = certificate.gap, certificate.objective, certificate.dual_objective
+    if gap is None or objective is None or dual is None:
+        return False
+    return gap > 2.0 * (objective - dual)
 
 
 def at_most(value: float, digits: int = 2) -> str:

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from distributed import Client
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _check_feature_names, check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
@@ -39,7 +38,7 @@ from aesvm.estimators.parameters import (
 )
 from aesvm.estimators.prediction import ask
 from aesvm.estimators.trained import TrainedOn, certificate, check_same_rows
-from aesvm.estimators.validation import ChunkOf
+from aesvm.estimators.validation import ChunkOf, Interval
 from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.kernels import resolve_gamma
 from aesvm.kernels.gamma import has_gamma

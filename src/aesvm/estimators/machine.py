@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.certificate.certificate import Certificate
@@ -37,7 +37,7 @@ from aesvm.estimators.trained import (
     check_not_compressed,
     fit_rows,
 )
-from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS
+from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS, Interval
 from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.machines.plan import check
 from aesvm.out_of_core.source import readable_again

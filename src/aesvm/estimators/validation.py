@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from math import inf
+from math import isfinite
 from numbers import Integral, Real
 from os import PathLike
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils._missing import is_pandas_na
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval as _Interval
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, validate_data
 
@@ -30,6 +32,20 @@ from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.scikit_learn import check_sample_weight
 from aesvm.runtime.warn import ParameterError
+
+
+class Interval(_Interval):
+    """An interval of numbers; of reals, of those that a float can hold."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        try:
+            return super().is_satisfied_by(val) and (self.type is Integral or isfinite(val))
+        except (
+            OverflowError,
+            TypeError,
+        ):  # 10**400, and fractions, which arrays do not compute with
+            return False
+
 
 #: Constraints of the parameters of an estimator with a kernel.
 KERNEL_CONSTRAINTS: dict[str, Any] = {
@@ -221,7 +237,7 @@ def valid_values(y: Any, X: Any, name: str) -> NDArray[np.float64]:
     check_given(y, name, "the values to predict")
     try:
         y = np.asarray(_check_y(y, y_numeric=True, estimator=name), dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (OverflowError, TypeError, ValueError) as error:
         if re.search(r"\by\b", str(error)):
             raise
         raise ValueError(
@@ -290,9 +306,12 @@ def valid_weights(
         return np.ones(X.shape[0])
     if np.asarray(sample_weight).dtype.kind == "c":
         raise ValueError("sample_weight has complex numbers: weights must be real.")
-    weights = check_sample_weight(
-        sample_weight, X, copy=all_may_be_zero, all_may_be_zero=all_may_be_zero
-    )
+    try:
+        weights = check_sample_weight(
+            sample_weight, X, copy=all_may_be_zero, all_may_be_zero=all_may_be_zero
+        )
+    except OverflowError as error:
+        raise ValueError(f"sample_weight has a number that is too large: {error}.") from error
     with np.errstate(over="ignore"):
         total = float(weights.sum())
     if not total < _LARGEST_WEIGHT:
@@ -352,7 +371,7 @@ def class_weights(
     wrong = {
         label: weight
         for label, weight in given.items()
-        if not isinstance(weight, Real) or not 0 <= float(weight) < inf
+        if not isinstance(weight, Real) or not 0 <= weight <= float_info.max
     }
     if wrong:
         raise ValueError(f"class_weight has {wrong}: weights must be finite, non-negative numbers.")

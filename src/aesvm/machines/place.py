@@ -118,9 +118,7 @@ class RowsInMemory:
         """How far rows are from what stands for them, at most: rounding is counted in."""
         if combinations.is_identity:
             return np.zeros(len(self.problem.rows))
-        values = self.kernel.matrix(self.kernel.X.dtype, self.kernel.sum_tol / 10)
-        # a residual is a sum of four means of kernel values
-        off = 4.0 * values.rounding(self.problem.rows)
+        off = self.kernel.residual_rounding(self.problem.rows)
         distances = np.sqrt(np.maximum(combinations.residuals, 0.0) + off)
         distances[combinations.members] = 0.0
         return distances

@@ -199,6 +199,11 @@ class TrainingKernel:
         """Values precise enough to tell residuals of ``hull_tol`` from rounding."""
         return self.processor.set_kernel(self._hull_kernel(rows, hull_tol))
 
+    def residual_rounding(self, rows: NDArray[np.intp]) -> float:
+        """What no residual of the rows is off by, through rounding."""
+        # a residual is a sum of four means of kernel values
+        return 4.0 * self.matrix(self.X.dtype, self.sum_tol / 10).rounding(rows)
+
     def _hull_kernel(self, rows: NDArray[np.intp], hull_tol: float) -> HullKernel:
         accuracy = hull_tol / 100
         double = self._with_targets(self.matrix(np.float64, accuracy))

@@ -18,8 +18,9 @@ from sklearn.model_selection import (
     ParameterSampler,
     RandomizedSearchCV,
 )
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 
+from aesvm.estimators.validation import Interval
 from aesvm.model_selection.grids import paper_grid, svm_distributions, svm_grid
 from aesvm.model_selection.paths import svm_of
 from aesvm.model_selection.shared_search import SharedSearch

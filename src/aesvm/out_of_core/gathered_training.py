@@ -370,7 +370,10 @@ def certify(
     found = []
     for number, record in enumerate(records):
         own = seen.one(number)
-        found.append(record if own is None else replace(record, loss=own.here(record.offsets)))
+        # what was proven is more precise than a look
+        if own is not None and not record.proven:
+            record = replace(record, loss=own.here(record.offsets))
+        found.append(record)
     return Records.of(found)
 
 

@@ -134,7 +134,7 @@ def _gathered(
         "n_rows": np.where(learned, pairs.counts[first] + pairs.counts[second], 0),
         "max_residual": np.where(learned, reach**2, 0.0),
         "total_residual": np.where(learned, 0.0 if rows.whole else np.nan, 0.0),
-        "weighted_distances": np.where(learned, records["total_cost"] * reach, 0.0),
+        "weighted_distances": np.where(learned, records["total_cost"] * (reach + rows.slack), 0.0),
     }
     if not rows.whole:
         unknown = np.where(learned, np.nan, 0.0)

@@ -212,12 +212,13 @@ class Part(NamedTuple):
 
     rows: WeightedRows
     combinations: Combinations
+    off: float = 0.0  #: what residuals are off by, at most, through rounding
 
     def representatives(self) -> WeightedRows:
         own = self.combinations
         residual = float(own.residuals.max(initial=0.0))
         weights = own.gather(self.rows.weights)
-        return self.rows.represented_by(own.members, weights, residual, len(self.rows))
+        return self.rows.represented_by(own.members, weights, residual, self.off, len(self.rows))
 
 
 class SentMachine(NamedTuple):

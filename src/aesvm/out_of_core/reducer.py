@@ -57,13 +57,18 @@ class RowReducer:
         Where a larger fraction than ``most_kept`` would remain, all distinct rows do.
         """
         settings = self._settings(tolerance, most_kept)
-        represented = self._represent(rows, settings, run, progress, False)
+        kernel = self._kernel(rows)
+        represented = self._represent(kernel, rows, settings, run, progress, False)
         prepared, found = represented.prepared, represented.derived.found
         if most_kept is not None and len(found.selected) > most_kept * len(prepared.rows):
             own = prepared.weights[prepared.rows]
-            return rows.represented_by(prepared.rows, own, 0.0, len(prepared.rows))
+            return rows.represented_by(prepared.rows, own, 0.0, 0.0, len(prepared.rows))
         return rows.represented_by(
-            found.selected, found.weights, represented.max_residual, len(prepared.rows)
+            found.selected,
+            found.weights,
+            represented.max_residual,
+            kernel.residual_rounding(prepared.rows),
+            len(prepared.rows),
         )
 
     def part(
@@ -79,7 +84,8 @@ class RowReducer:
         if not len(rows):
             return Part(rows, Combinations.identity(0))
         settings = self._settings(tolerance, most_kept)
-        represented = self._represent(rows, settings, run, progress, tolerance > 0)
+        kernel = self._kernel(rows)
+        represented = self._represent(kernel, rows, settings, run, progress, tolerance > 0)
         prepared, found = represented.prepared, represented.derived.found
         distinct = prepared.rows
         own = replace(rows.take(distinct), weights=prepared.weights[distinct])
@@ -88,14 +94,19 @@ class RowReducer:
             return Part(own, Combinations.identity(len(distinct)))
         members = np.searchsorted(distinct, found.selected)
         matrix, residuals = found.combinations[distinct], found.residuals[distinct]
-        return Part(own, Combinations(members, matrix, residuals))
+        off = kernel.residual_rounding(distinct)
+        return Part(own, Combinations(members, matrix, residuals), off)
 
     def _settings(self, tolerance: float, most_kept: float | None) -> ReductionSettings:
         most = plan.TABLE.most_kept if most_kept is None else most_kept
         return self.settings._replace(hull_tol=tolerance, most_kept=most)
 
+    def _kernel(self, rows: WeightedRows) -> TrainingKernel:
+        return TrainingKernel(self.spec, rows.X, joint_targets=self._joint_targets(rows))
+
     def _represent(
         self,
+        kernel: TrainingKernel,
         rows: WeightedRows,
         settings: ReductionSettings,
         run: Callable,
@@ -103,7 +114,7 @@ class RowReducer:
         keep_combinations: bool,
     ) -> Represented:
         return represent(
-            TrainingKernel(self.spec, rows.X, joint_targets=self._joint_targets(rows)),
+            kernel,
             np.unique(rows.groups, return_inverse=True)[1],
             rows.weights,
             settings,

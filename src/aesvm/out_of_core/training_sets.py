@@ -79,7 +79,7 @@ class SetMaker:
         for number in range(len(self.selections)) if only is None else only.tolist():
             selection = self.selections[number]
             at = selection.members(rows.targets)
-            reach = np.full(len(at), rows.reach)
+            reach = rows.reach if len(at) else 0.0, np.full(len(at), rows.reach + rows.slack)
             start = None if start_of is None else start_of(number, rows.indices[at])
             given = rows.targets[at]
             weights = rows.weights[at]
@@ -112,12 +112,13 @@ class SetMaker:
         own = [rows for rows in strata if len(rows)]
         if not own:  # a machine without anything to learn: its rows tell its constant
             at = selection.members(given)
-            none = np.zeros(len(at))
+            none = 0.0, np.zeros(len(at))
             return self._set(selection, at, given[at], np.ones(len(at)), none, whole=True)
         at = np.concatenate([np.searchsorted(indices, rows.indices) for rows in own])
         order = np.argsort(at)
         weights = np.concatenate([rows.weights for rows in own])[order]
-        reach = np.concatenate([np.full(len(rows), rows.reach) for rows in own])[order]
+        each = np.concatenate([np.full(len(rows), rows.reach + rows.slack) for rows in own])[order]
+        reach = max(rows.reach for rows in own), each
         positions = np.concatenate([r.positions for r in own if r.positions is not None])[order]
         at = at[order]
         whole = all(rows.whole for rows in own)
@@ -129,13 +130,15 @@ class SetMaker:
         at: NDArray[np.intp],
         given: NDArray,
         weights: Array,
-        reach: Array,
+        reach: tuple[float, Array],
         whole: bool,
         start: Array | None = None,
         positions: Array | None = None,
     ) -> TrainingSet:
-        """A training set; ``reach``: how far what a row stands for may be, in kernel space;
-        ``whole``: whether each stands for itself.
+        """A training set.
+
+        ``reach``: how far what a row stands for may be, in kernel space, and that of each row with
+        rounding counted in; ``whole``: whether each stands for itself.
         """
         targets, costs = selection.targets_of(given), selection.costs_of(given)
         with np.errstate(over="ignore"):
@@ -146,7 +149,7 @@ class SetMaker:
             start = self.formulation.agreeing(positions, targets, bounds)
         if start is not None:
             start = self.formulation.feasible(start, targets, bounds)
-        furthest = float(reach.max(initial=0.0)) ** 2
+        furthest, distances = reach
         return TrainingSet(
             at,
             targets,
@@ -154,9 +157,9 @@ class SetMaker:
             costs,
             Coverage(
                 n_rows=selection.n_rows,
-                max_residual=furthest,
+                max_residual=furthest**2,
                 total_residual=0.0 if whole else None,
-                weighted_distances=float(bounds @ reach),
+                weighted_distances=float(bounds @ distances),
                 total_cost=total_cost,
                 worst_optimum=worst,
                 squared_norm_bound=self.formulation.squared_norm_bound(total_cost, worst),

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import inf
+from math import inf, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ class WeightedRows:
     #: Whether every row stands for itself, and for rows equal to it. That does not follow from a
     #: reach of zero: combinations of other rows may be that near.
     whole: bool = False
+    slack: float = 0.0  #: what rounding may add to ``reach``
 
     @classmethod
     def of_chunk(
@@ -85,16 +86,25 @@ class WeightedRows:
         chosen: NDArray[np.intp],
         weights: NDArray[np.float64],
         residual: float,
+        off: float,
         n_distinct: int,
     ) -> WeightedRows:
         """The chosen rows with new weights.
 
         ``residual``: the largest squared distance of a row from its combination of these;
+        ``off``: what residuals are off by, at most, through rounding;
         ``n_distinct``: how many of all rows are distinct.
         """
-        reach = self.reach + float(np.sqrt(max(residual, 0.0)))
-        whole = self.whole and len(chosen) == n_distinct
-        return replace(self.take(chosen), weights=weights, reach=reach, whole=whole)
+        itself = len(chosen) == n_distinct
+        distance = sqrt(max(residual, 0.0))
+        more = 0.0 if itself else sqrt(max(residual, 0.0) + off) - distance
+        return replace(
+            self.take(chosen),
+            weights=weights,
+            reach=self.reach + distance,
+            whole=self.whole and itself,
+            slack=self.slack + more,
+        )
 
 
 class GatheredRows(NamedTuple):
@@ -123,6 +133,7 @@ def joined(sets: Sequence[WeightedRows]) -> WeightedRows:
         max(own.reach for own in sets),
         np.concatenate(positions) if positions else None,
         all(own.whole for own in sets),
+        max(own.slack for own in sets),
     )
     order = np.argsort(rows.indices, kind="stable")
     return rows if np.array_equal(order, np.arange(len(order))) else rows.take(order)

@@ -2,7 +2,7 @@
 
 ``error_model="numpy"`` and ``fastmath`` let loops vectorise; jitted code assumes finite
 numbers and checks its divisors itself. Where no cache can be written (a read-only install
-and home), functions are compiled anew in every process, and one warning says so.
+and home, a full disk), functions are compiled anew in every process, and one warning says so.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 import numba as nb
@@ -73,37 +74,64 @@ event.register("numba:compile", _Pause())
 
 def jit(function: Callable) -> Callable:
     """Compile a function of arrays and scalars when it is first called."""
-    global _warned
     try:
         return _forgiving(nb.njit(function, cache=True, **OPTIONS))
     except RuntimeError as error:
-        if not _warned:
-            _warned = True
-            warnings.warn(
-                f"aesvm cannot cache its compiled code ({error}): it will be compiled in "
-                "every process. Point NUMBA_CACHE_DIR at a writable folder.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        _warn_of_cache(error)
         return nb.njit(function, **OPTIONS)
 
 
+def _warn_of_cache(error: Exception) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"aesvm cannot cache its compiled code ({error}): it will be compiled in "
+            "every process. Point NUMBA_CACHE_DIR at a writable folder.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
 def _forgiving(compiled: Any) -> Any:
-    """Have Numba compile anew where its cache names modules or types that are no more.
+    """Have Numba compile anew where its cache cannot be read, and go on where it is not written.
 
-    After an upgrade it reads what it has kept before it sees that the source is another.
+    After an upgrade Numba reads what it has kept before it sees that the source is another: the
+    names of modules and types that are no more. It writes a new index first, then the code. On a
+    full disk the index would name the code of the source before, unless each source has names of
+    its own.
     """
-    kept: Any = getattr(getattr(compiled, "_cache", None), "_cache_file", None)
-    load = getattr(kept, "_load_index", None)
-    if load is not None:
+    cache: Any = getattr(compiled, "_cache", None)
+    kept: Any = getattr(cache, "_cache_file", None)
+    if kept is None:
+        return compiled
+    load_index, load_data, save = kept._load_index, kept._load_data, cache.save_overload
 
-        def load_index() -> dict:
-            try:
-                return load()
-            except (ImportError, AttributeError):
-                return {}
+    def loaded_index() -> dict:
+        try:
+            return load_index()
+        except Exception:  # whatever damaged bytes make of a pickle
+            return {}
 
-        kept._load_index = load_index
+    def loaded_data(name: str) -> Any:
+        try:
+            return load_data(name)
+        except Exception as error:
+            raise OSError(f"{name} is damaged") from error  # Numba takes it for missing
+
+    def save_overload(signature: Any, data: Any) -> None:
+        try:
+            save(signature, data)
+        except OSError as error:
+            _warn_of_cache(error)
+
+    kept._load_index, kept._load_data, cache.save_overload = (
+        loaded_index,
+        loaded_data,
+        save_overload,
+    )
+    source = blake2b(repr(kept._source_stamp).encode(), digest_size=8).hexdigest()
+    kept._data_name_pattern = f"{source}.{kept._data_name_pattern}"
     return compiled
 
 
