@@ -27,7 +27,7 @@ def test_the_second_call_and_later_fits_compile_nothing(capsys):
         AESVC().fit(X, X[:, 0] > 0)
         AESVC().fit(X, rng.integers(3, size=2000)).predict(X)
         AESVC().fit(X[:90], rng.integers(3, size=90))
-        AENuSVC(nu=0.2, refine="exact").fit(X, X[:, 0] > 0)
+        AENuSVC(nu=0.4, refine="exact").fit(X, X[:, 0] > 0)
         AESVR(refine=0, hull_tol=0.1).fit(X, X[:, 0])
         shapley_values(AESVC().fit(X, X[:, 0] > 0), X[:3], background=X[:9])
     assert not told

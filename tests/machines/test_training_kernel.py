@@ -126,3 +126,15 @@ def test_where_the_errors_are_large_all_scores_become_finer(solved):
     found = precision.go_finer(solution, rounding=1e9).scores
     assert_allclose(found, exact, rtol=1e-12)
     assert precision.values_of_scores is precision.values
+
+
+def test_where_a_solve_in_double_precision_falls_short_all_scores_become_finer(solved):
+    precision, solution, exact = solved
+    found = precision.go_finer(solution, rounding=0.05).scores
+    assert precision.finest == 0.05  # no aim below what scores are precise to
+    assert not precision.is_finest
+    short = solution._replace(scores=found, converged=False)
+    assert_allclose(precision.go_finer(short, 0.0).scores, exact, rtol=1e-12)
+    assert precision.finest == 0.0
+    assert precision.is_finest
+    assert precision.values_of_scores is precision.values

@@ -217,8 +217,7 @@ class Trainer:
                 violation = solution.violation + rounding
                 is_enough = enough is not None and not solution.is_short_of(enough)
                 converged = solution.converged and (is_enough or violation <= tol)
-                is_final = precision.is_double and not rounding
-                if converged or is_final or was_cut or n_iter == options.max_iter:
+                if converged or precision.is_finest or was_cut or n_iter == options.max_iter:
                     break
                 alpha, known = solution.alpha, precision.go_finer(solution, rounding)
                 prepared = None if precision.is_double else prepared

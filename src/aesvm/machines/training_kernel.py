@@ -273,13 +273,18 @@ class Precision:
         self.finest = _FINEST * error
         self.is_first = True
         #: variables whose scores are less precise than the values, and by how much
-        self.coarse, self.error = np.ones(len(self.rows), dtype=bool), 0.0
+        self.coarse, self.error = np.full(len(self.rows), not self.is_double), 0.0
         self.n_values = 0  #: kernel values that finer scores took
 
     @property
     def is_double(self) -> bool:
         """Whether values cannot become any finer."""
         return self.values is self.kernel.in_double()
+
+    @property
+    def is_finest(self) -> bool:
+        """Whether neither values nor scores can become any finer."""
+        return self.is_double and not self.coarse.any()
 
     def rounding(self, solution: Solution) -> float:
         """What the violation of a solution may be off by."""
@@ -296,17 +301,20 @@ class Precision:
     def go_finer(self, solution: Solution, rounding: float) -> Known:
         """Aim at a smaller violation, or else use values in double precision.
 
-        Returns the scores where the next attempt starts.
+        Where these did not suffice, all scores become as precise. Returns the scores where the next
+        attempt starts.
         """
         if not self.is_double:
             if solution.converged and self.is_first and rounding <= _SMALL * self.tol:
                 self.is_first, self.aim = False, _REST * (self.tol - rounding)
                 return Known(solution.scores, solution.total_moved)
-            self.aim, self.finest, self.values = self.tol, 0.0, self.kernel.in_double()
-            self.error = rounding
+            self.aim, self.error, self.values = self.tol, rounding, self.kernel.in_double()
+        elif not solution.converged:
+            self.error = np.inf
         finer = np.flatnonzero(self.coarse & ~self._are_clear(solution, _CLEAR * self.error))
         self.coarse[finer] = False
-        if not self.coarse.any():
+        self.finest = self.error if self.coarse.any() else 0.0
+        if self.is_finest:
             self.values_of_scores = self.values
         return Known(self._finer_scores(solution, finer), solution.total_moved)
 
