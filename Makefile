@@ -11,7 +11,7 @@ BLAS ?= Prescott
 
 .PHONY: demo test test-all quick fuzz test-gpu bench-gpu test-oldest other-target lint format docs docs-figures bench paper dist test-dist clean
 
-demo: .venv/.with-plot
+demo: .venv/.with-cli
 	$(BIN)/python examples/demo.py
 
 test: .venv/.with-dev
