@@ -15,8 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from experiments.paper.campaign import Campaign
-from experiments.paper.comparison import EXACT
-from experiments.paper.estimates import exact_runs
+from experiments.paper.estimates import on_devices
 from experiments.paper.runs import Ledger, Run
 from experiments.paper.scales import FULL, ORDER, SCALES, Scale
 from experiments.paper.tables import TABLES, in_order
@@ -46,10 +45,15 @@ def arguments() -> argparse.ArgumentParser:
         "--datasets", nargs="+", choices=sorted(ORDER), metavar="D", help="make runs of these only"
     )
     parser.add_argument(
-        "--solvers", nargs="+", metavar="SOLVER", help='make runs of these only, as "AESVM 1e-3"'
+        "--solvers",
+        nargs="+",
+        metavar="SOLVER",
+        help='make runs of these only, in this order, as "AESVM 1e-3"',
     )
     parser.add_argument(
-        "--device", default="cpu", help="of the exact SVM and of AESVC, with --scale full: cuda"
+        "--device",
+        default="cpu",
+        help="cuda, with --scale full: make there what the exact SVM and AESVM have not on a CPU",
     )
     parser.add_argument(
         "--seconds", type=float, help="begin no run after so many: the next call goes on"
@@ -92,10 +96,7 @@ def main() -> int:
     tables = [TABLES[name] for name in chosen]
     every = [run for table in tables for run in table.runs(scale)]
     of_scale = {
-        one.key
-        for table in TABLES.values()
-        for run in table.runs(scale)
-        for one in (exact_runs(run) if run.solver == EXACT else [run])
+        one.key for table in TABLES.values() for run in table.runs(scale) for one in on_devices(run)
     }
     for path in options.merge:
         if not path.exists():
@@ -147,9 +148,10 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
     )
     wanted = [
         run
-        for run in in_order(scale, runs)
+        for run in in_order(scale, runs, options.solvers or ())
         if (not options.datasets or run.dataset in options.datasets)
         and (not options.solvers or run.solver in options.solvers)
+        and (run.device == "cpu" or not ledger[replace(run, device="cpu")].ok)
     ]
     campaign.make(wanted)
 

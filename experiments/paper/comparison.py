@@ -32,6 +32,9 @@ EPSILONS = {1e-2: COARSE, **published.AESVM}
 #: Where the scale is full our exact SVM stands for LIBSVM.
 EXACT = "exact"
 
+#: These train where the scale says.
+ON_DEVICES = (EXACT, *EPSILONS.values())
+
 #: These are run at every point of the paper's grid; all others on its sub-grid of 24.
 ON_WHOLE_GRID = (LIBSVM, EXACT, "AESVC auto", *EPSILONS.values())
 
@@ -145,7 +148,7 @@ def to_make(scale: Scale, runs: Iterable[Run]) -> list[Run]:
     found: list[Run] = []
     for run in runs:
         if run.solver != LIBSVM or not scale.estimates:
-            found.append(run)
+            found.append(replace(run, device=scale.device) if run.solver in ON_DEVICES else run)
             continue
         found.append(replace(run, solver=EXACT, device=scale.device))
         at = (run.C, run.degree) if run.degree else (run.C, run.gamma)

@@ -16,18 +16,16 @@ sample was measured; other machines' runs count with their accuracies and suppor
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import exp, log
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from experiments.paper.comparison import EXACT, LIBSVM
-from experiments.paper.runs import Ledger, Outcome, Run
+from experiments.paper.comparison import EXACT, LIBSVM, ON_DEVICES
+from experiments.paper.runs import Ledger, Outcome, Run, key_of, place_of
 
 #: A line of three numbers through fewer measurements leaves no residuals to judge it by.
 _FEWEST = 5
@@ -70,12 +68,6 @@ def law_of(runs: Sequence[tuple[Run, Outcome]]) -> Law | None:
     return Law(coefficients, np.linalg.inv(X.T @ X), error)
 
 
-def place_of(environment: dict[str, Any]) -> str:
-    """Where seconds can be compared: the machine, the threads, the clock."""
-    parts = ("machine", "threads", "clock")
-    return json.dumps({part: environment.get(part) for part in parts}, sort_keys=True)
-
-
 def samples(ledger: Ledger) -> dict[tuple[str, str], list[tuple[str, Run, Outcome]]]:
     """LIBSVM's finished runs by dataset and kernel, each with its place."""
     found: dict[tuple[str, str], list[tuple[str, Run, Outcome]]] = {}
@@ -96,7 +88,6 @@ class WithLibsvm(Ledger):
     def __init__(self, ledger: Ledger, device: str = "cpu") -> None:
         super().__init__(ledger.path, dict(ledger.outcomes), ledger.environments, ledger.lines)
         self.device = device
-        self.places = {key: place_of(environment) for key, environment in _environments(ledger)}
         self.timed_at: dict[tuple[str, str], str] = {}
         self.laws: dict[tuple[str, str], Law] = {}
         self.found: dict[Run, Outcome] = {}
@@ -106,6 +97,19 @@ class WithLibsvm(Ledger):
             self.timed_at[kind] = where
             if law is not None:
                 self.laws[kind] = law
+        self.places: dict[str, str] = {}
+        self._choose()
+
+    def _choose(self) -> None:
+        """Of a run made on several machines, the outcome of the one where LIBSVM was timed."""
+        for content, environment in self.lines:
+            key, outcome = key_of(content), Outcome(**content["outcome"])
+            if not outcome.ok or key not in self.outcomes:
+                continue
+            run, where = content["run"], place_of(environment)
+            timed_at = self.timed_at.get((run["dataset"], run.get("kernel", "rbf")))
+            if key not in self.places or where == timed_at:
+                self.outcomes[key], self.places[key] = outcome, where
 
     def __getitem__(self, run: Run) -> Outcome:
         if run not in self.found:
@@ -113,8 +117,8 @@ class WithLibsvm(Ledger):
         return self.found[run]
 
     def _found(self, run: Run) -> Outcome:
-        if run.solver == EXACT:
-            found = [self._timed(one, self._made(one)) for one in exact_runs(run, self.device)]
+        if run.solver in ON_DEVICES:
+            found = [self._timed(one, self._made(one)) for one in on_devices(run, self.device)]
             finished = [one for one in found if one.ok]
             return next((one for one in finished if one.seconds), (finished or found)[0])
         measured = self._timed(run, self._made(run))
@@ -150,10 +154,11 @@ class WithLibsvm(Ledger):
 def exact_runs(run: Run, device: str = "cpu") -> list[Run]:
     """Our exact SVM at the point of a run, on each device."""
     plain = replace(run, solver=EXACT, epsilon=0.0, components=0, like=None)
-    devices = dict.fromkeys([device, "cpu", "cuda"])
-    return [replace(plain, device=one) for one in devices]
+    return on_devices(plain, device)
 
 
-def _environments(ledger: Ledger) -> Iterable[tuple[str, dict[str, Any]]]:
-    for content, environment in ledger.lines:
-        yield json.dumps(content["run"], sort_keys=True), environment
+def on_devices(run: Run, device: str = "cpu") -> list[Run]:
+    """A run on each device that may have made it; of a solver that has no choice, itself."""
+    if run.solver not in ON_DEVICES:
+        return [run]
+    return [replace(run, device=one) for one in dict.fromkeys([device, "cpu", "cuda"])]

@@ -66,6 +66,11 @@ def _key(run: Run) -> str:
     return json.dumps(run.content, sort_keys=True)
 
 
+def key_of(content: dict[str, Any]) -> str:
+    """Of a line, its run's."""
+    return json.dumps(content["run"], sort_keys=True)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a run gave.
@@ -100,9 +105,18 @@ class Outcome:
         return (self.seconds or 0.0) + (self.reduction_seconds or 0.0)
 
 
+def place_of(environment: dict[str, Any]) -> str:
+    """Where seconds can be compared: the machine, the threads, the clock."""
+    parts = ("machine", "threads", "clock")
+    return json.dumps({part: environment.get(part) for part in parts}, sort_keys=True)
+
+
 @dataclass
 class Ledger:
-    """The runs made, in a file to which lines are only ever added."""
+    """The runs made, in a file to which lines are only ever added.
+
+    The first outcome that is a result counts. Later lines of the same run are of other machines.
+    """
 
     path: Path
     outcomes: dict[str, Outcome] = field(default_factory=dict)
@@ -158,24 +172,30 @@ class Ledger:
         self._take(content, environment)
 
     def _take(self, content: dict[str, Any], environment: dict[str, Any]) -> None:
-        key = json.dumps(content["run"], sort_keys=True)
-        self.outcomes[key] = Outcome(**content["outcome"])
+        key = key_of(content)
+        known = self.outcomes.get(key)
+        if known is None or not known.ok:
+            self.outcomes[key] = Outcome(**content["outcome"])
         self.lines.append((content, environment))
         self._now_in(environment)
 
     def merge(self, other: Ledger, wanted: Collection[str] | None = None) -> int:
-        """Add another machine's runs, but for those that this file has; how many were added.
+        """Add another machine's runs, but for those that this file has of it; how many were added.
 
         A run without a result gives way to one that has it, and errors are left where they were.
         ``wanted``: the keys of runs to add.
         """
+        made = {
+            (key_of(content), place_of(environment))
+            for content, environment in self.lines
+            if content["outcome"]["status"] == "ok"
+        }
         added = 0
         for content, environment in other.lines:
-            key, outcome = json.dumps(content["run"], sort_keys=True), content["outcome"]
-            known = self.outcomes.get(key)
-            if outcome["status"] == "error" or (known is not None and known.ok):
+            key, status = key_of(content), content["outcome"]["status"]
+            if status == "error" or (key, place_of(environment)) in made:
                 continue
-            if known is not None and outcome["status"] != "ok":
+            if key in self.outcomes and status != "ok":
                 continue
             if wanted is None or key in wanted:
                 self._write(content, environment)

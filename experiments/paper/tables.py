@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from math import log2
 from typing import NamedTuple
 
@@ -33,21 +33,24 @@ TABLES: dict[str, PaperTable] = {
 }
 
 
-def in_order(scale: Scale, runs: Iterable[Run]) -> list[Run]:
+def in_order(scale: Scale, runs: Iterable[Run], solvers: Sequence[str] = ()) -> list[Run]:
     """By dataset where everything is made anyway.
 
     Otherwise the paper's method and the exact SVM come first, at the points that all solvers
     share; then LIBSVM at its sample, the sets of Tables 1 to 3, the rest of the grid and of
-    the solvers. Runs of the same set follow each other: it is computed once.
+    the solvers. Runs of the same set follow each other: it is computed once. ``solvers`` come
+    one after the other, where they are given.
     """
     if not scale.estimates:
         return sorted(runs, key=lambda run: (run.dataset, run.fold))
-    return sorted(runs, key=lambda run: _rank(scale, run))
+    place = {solver: at for at, solver in enumerate(solvers)}
+    return sorted(runs, key=lambda run: _rank(scale, run, place.get(run.solver, len(place))))
 
 
-def _rank(scale: Scale, run: Run) -> tuple:
+def _rank(scale: Scale, run: Run, place: int) -> tuple:
     return (
         _stage(scale, run),
+        place,
         ORDER.index(run.dataset),
         run.fold,
         run.train_rows or 0,

@@ -132,14 +132,36 @@ def test_an_exact_svm_of_a_gpu_counts_too(tmp_path):
 
 def test_seconds_of_another_machine_are_not_compared(tmp_path):
     ledger = sampled(tmp_path)
-    first = grid(FULL, "D5", AESVM)[0]
-    ledger.add(first, Outcome("ok", 9.0, 9.0, 500, 0.5, kept=900, rows=10_000), ELSEWHERE)
-    one = compare(WithLibsvm(ledger), [twin(r) for r in [first]], [first])
+    many = grid(FULL, "D5", "AESVM 1e-4")
+    for run in many:
+        where = ELSEWHERE if run == many[0] else HERE
+        ledger.add(run, Outcome("ok", 9.0, 9.0, 500, 0.5, kept=900, rows=10_000), where)
+    one = compare(WithLibsvm(ledger), [twin(many[0])], many[:1])
     assert (one.shared, one.timed) == (1, 0)
     assert one.values["RMSE"] is not None
     assert one.values["ETS"] is None
-    many = grid(FULL, "D5", AESVM)
     assert compare(WithLibsvm(ledger), [twin(r) for r in many], many).of("OTS") == 83
+
+
+def test_of_a_run_of_several_machines_the_one_counts_where_libsvm_was_timed(tmp_path):
+    ledger = sampled(tmp_path)
+    here, there = grid(FULL, "D5", AESVM)[0], grid(FULL, "D5", "AESVM 1e-4")[0]
+    ledger.add(here, Outcome("ok", 9.0, accuracy=0.5), ELSEWHERE)
+    ledger.add(there, Outcome("ok", 9.0, accuracy=0.5), ELSEWHERE)
+    ledger.add(there, Outcome("ok", 3.0, accuracy=0.6), HERE)
+    filled = WithLibsvm(ledger)
+    assert (filled[here].seconds, filled[here].accuracy) == (0.1, 0.87)
+    assert (filled[there].seconds, filled[there].accuracy) == (3.0, 0.6)
+
+
+def test_aesvm_of_a_gpu_counts_where_no_processor_made_it(tmp_path):
+    ledger = sampled(tmp_path)
+    point = grid(FULL, "D5", "AESVM 1e-4")[0]
+    ledger.add(replace(point, device="cuda"), Outcome("ok", 1.0, accuracy=0.4), ELSEWHERE)
+    assert WithLibsvm(ledger)[point].accuracy == 0.4
+    assert WithLibsvm(ledger)[point].seconds is None
+    ledger.add(point, Outcome("ok", 2.0, accuracy=0.4), HERE)
+    assert WithLibsvm(ledger)[point].seconds == 2.0
 
 
 def test_runs_of_other_machines_are_added_once(tmp_path):
@@ -151,14 +173,22 @@ def test_runs_of_other_machines_are_added_once(tmp_path):
     there.add(runs[1], Outcome("ok", 6.0), ELSEWHERE)
     there.add(runs[2], Outcome("timeout"), ELSEWHERE)
     there.add(replace(runs[2], gamma=9.0), Outcome("error"), ELSEWHERE)
-    assert here.merge(there) == 2
+    assert here.merge(there) == 3
     assert replace(runs[2], gamma=9.0) not in here
     assert here.merge(there) == 0
     again = Ledger.open(here.path)
     for ledger in (here, again):
         assert [ledger[run].seconds for run in runs] == [1.0, 6.0, None]
         assert ledger.environments == [HERE, ELSEWHERE]
-        assert [env["machine"] for _, env in ledger.lines[-2:]] == ["another machine"] * 2
+        assert [env["machine"] for _, env in ledger.lines[-3:]] == ["another machine"] * 3
+
+
+def test_solvers_come_in_the_order_asked_for():
+    every = TABLES["tables_4_5"].runs(FULL)
+    solvers = ["LASVM", "BVM", "AESVM 1e-4", "AESVM 1e-3"]
+    chosen = [run for run in in_order(FULL, every, solvers) if run.solver in solvers]
+    assert list(dict.fromkeys(run.solver for run in chosen[: 2 * 24 * 5])) == solvers[2:]
+    assert list(dict.fromkeys(run.solver for run in chosen[-2 * 24 * 5 :])) == solvers[:2]
 
 
 def test_what_is_worth_most_comes_first():
@@ -488,6 +518,8 @@ def test_seconds_of_an_exact_svm_elsewhere_are_not_compared(tmp_path):
     ledger = sampled(tmp_path)
     run = replace(LIBSVM_S, solver=EXACT, C=1.0, gamma=0.25)
     assert WithLibsvm(ledger)[run].seconds == 0.5
+    ledger.lines = [(line, where) for line, where in ledger.lines if line["run"] != run.content]
+    del ledger.outcomes[run.key]
     ledger.add(run, Outcome("ok", 0.2, None, 1_000, 0.9, rows=10_000), ELSEWHERE)
     assert WithLibsvm(ledger)[run].accuracy == 0.9
     assert claim_of(ledger, "our exact SVM").verdict == "not judged"
