@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from benchmarks.datasets import label
 from experiments.paper import grids, published, sets
@@ -16,6 +17,7 @@ from experiments.paper.comparison import (
     AESVM,
     EXACT,
     LIBSVM,
+    OVER,
     PART,
     Compared,
     Figures,
@@ -38,11 +40,28 @@ SIMILAR = 1.0
 RIVALS = ("CVM", "BVM", "LASVM", "CPSP")
 APPROXIMATE_TODAY = ("subsample, same M", "subsample, same time", "Nystroem")
 
-#: Our figure, None where it was not measured, and the paper's.
-Pair = tuple[float | None, float]
+#: What names the sizes of representative sets where solvers are listed.
+SETS = "sizes of sets"
 
 SOLVERS = tuple(published.AESVM.values())
 FINEST = published.AESVM[1e-5]
+
+
+class Pair(NamedTuple):
+    """Our figure, None where it was not measured, and the paper's.
+
+    ``lacks``: why it was not measured, where more is known than that it was not run.
+    """
+
+    ours: float | None
+    paper: float
+    dataset: str = ""
+    solver: str = ""
+    lacks: str = ""
+
+    @property
+    def late(self) -> bool:
+        return self.ours is None and OVER in self.lacks
 
 
 @dataclass
@@ -78,10 +97,12 @@ def counted(pairs: Iterable[Pair]) -> str:
     every = list(pairs)
     if not every:
         return "–"
-    measured = [(ours, paper) for ours, paper in every if ours is not None]
+    measured = [(one.ours, one.paper) for one in every if one.ours is not None]
     same = sum(reproduced(ours, paper) for ours, paper in measured)
-    left = len(every) - len(measured)
-    return f"{same} of {len(measured)}" + (f" ({left} not run)" if left else "")
+    late = sum(one.late for one in every)
+    left = len(every) - len(measured) - late
+    open_ = [f"{n} {words}" for n, words in ((late, "over the limit"), (left, "not run")) if n]
+    return f"{same} of {len(measured)}" + (f" ({', '.join(open_)})" if open_ else "")
 
 
 def reproduced(ours: float, paper: float) -> bool:
@@ -163,7 +184,7 @@ def table_of(metric: str) -> dict[str, dict[str, float | None]]:
 def pairs_of(figures: Figures, metrics: Iterable[str], solvers: Iterable[str]) -> list[Pair]:
     solvers = list(solvers)
     return [
-        (value_of(figures.get(dataset, {}).get(name), metric), paper)
+        pair_of(figures, dataset, name, metric, paper)
         for metric in metrics
         for dataset, row in table_of(metric).items()
         for name, paper in row.items()
@@ -171,10 +192,30 @@ def pairs_of(figures: Figures, metrics: Iterable[str], solvers: Iterable[str]) -
     ]
 
 
+def pair_of(figures: Figures, dataset: str, name: str, metric: str, paper: float) -> Pair:
+    one = figures.get(dataset, {}).get(name)
+    ours = value_of(one, metric)
+    lacks = "" if one is None or ours is not None else _lacks(one, metric)
+    return Pair(ours, paper, dataset, name, lacks)
+
+
+def _lacks(one: Compared, metric: str) -> str:
+    """Why there is no figure, of runs that were begun."""
+    if OVER in one.why:
+        return f"{one.finished} of {one.wanted} points; {one.why} at others tried"
+    if not one.finished:
+        return one.why.strip("–")
+    if one.finished < one.wanted:
+        return f"{one.finished} of {one.wanted} points"
+    if one.shared < one.wanted:
+        return f"the exact SVM at {one.shared} of {one.wanted} points"
+    return "seconds of another machine than LIBSVM's"
+
+
 def within_a_point(scale: Scale, ledger: Ledger) -> str:
     figures = grids.widest(scale, ledger)
     pairs = pairs_of(figures, ("max", "mean"), (*SOLVERS, *RIVALS, "RfeatSVM", LIBSVM))
-    measured = [(ours, paper) for ours, paper in pairs if ours is not None]
+    measured = [(one.ours, one.paper) for one in pairs if one.ours is not None]
     same = sum(abs(ours - paper) <= SIMILAR for ours, paper in measured)
     return f"{same} of {len(measured)} maxima and means"
 
@@ -260,7 +301,7 @@ def _features(common: Figures) -> Claim:
     """All of Table 9's cells: the paper has them over the 24 points, too."""
     claim = _best("has a lower RMSE than random features", "RMSE", common, ("RfeatSVM",))
     claim.pairs = [
-        (value_of(common[dataset].get(name), metric), paper)
+        pair_of(common, dataset, name, metric, paper)
         for metric, of_metric in published.TABLE_9.items()
         for dataset, row in of_metric.items()
         for name, paper in row.items()
@@ -319,7 +360,7 @@ def _sizes(scale: Scale, ledger: Ledger) -> Claim:
     for epsilon, dataset, row in tables:
         for gamma, (paper, _) in zip(published.GAMMA_GRID, row, strict=True):
             ours = sets.mean_share(ledger, sets.reduction(scale, dataset, epsilon, gamma))
-            claim.pairs.append((ours, paper))
+            claim.pairs.append(Pair(ours, paper, dataset, SETS))
             if ours is not None:
                 by_dataset.setdefault(dataset, []).append(ours / paper)
     for dataset, ratios in sorted(by_dataset.items()):
@@ -366,7 +407,7 @@ def _subsets(scale: Scale, ledger: Ledger) -> Claim:
     for P, row in published.TABLE_1.items():
         for V, (paper, _) in zip(published.SUBSET_SIZES, row, strict=True):
             ours = sets.mean_share(ledger, [sets.run_of(scale, P, V)])
-            claim.pairs.append((ours, paper))
+            claim.pairs.append(Pair(ours, paper, "D1", SETS))
             if ours is not None:
                 shares[P, V] = ours
     corners = [(100_000, 100), (100_000, 3000), (10_000, 1000), (200_000, 1000)]
@@ -401,12 +442,12 @@ def _polynomial(scale: Scale, ledger: Ledger) -> Claim:
     for dataset, row in published.TABLE_10.items():
         for degree, (paper, _) in zip(published.DEGREES, row, strict=True):
             runs = sets.reduction(scale, dataset, 1e-3, 1.0, degree)
-            claim.pairs.append((sets.mean_share(ledger, runs), paper))
+            claim.pairs.append(Pair(sets.mean_share(ledger, runs), paper, dataset, SETS))
     for metric, of_metric in published.TABLE_11.items():
         for dataset, cells in of_metric.items():
             for name, value in cells.items():
                 if value is not None:
-                    claim.pairs.append((value_of(figures[dataset].get(name), metric), value))
+                    claim.pairs.append(pair_of(figures, dataset, name, metric, value))
     for dataset, error in _measured(figures, "RMSE"):
         speed = value_of(figures[dataset].get(AESVM), "OTS")
         if speed is not None:

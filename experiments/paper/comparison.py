@@ -57,6 +57,9 @@ SHOWN = {
 #: Marks a figure over the 24 points, where the 84 are not complete.
 PART = "†"
 
+#: What the words for a solver past its limit begin with.
+OVER = "over"
+
 #: The limit that a run was past.
 _LATE = re.compile(r"training took over (\d+ s)")
 
@@ -226,9 +229,9 @@ def _why(unfinished: list[Outcome]) -> str:
     """In a table's cell; nothing where the runs are only still to be made."""
     late = [found for one in unfinished if (found := _LATE.search(one.reason or ""))]
     if late:
-        return f"over {late[0][1]}"
+        return f"{OVER} {late[0][1]}"
     if any("time limit" in (one.reason or "") for one in unfinished):
-        return "over time"
+        return f"{OVER} time"
     return "failed" if any(one.status == "error" for one in unfinished) else "–"
 
 
@@ -324,7 +327,7 @@ def _measured(compared: Figures, metrics: Sequence[str]) -> tuple[Figures, list[
     }
     solvers = list(next(iter(compared.values())))
     kept = [name for name in solvers if any(rows[d][name].finished for d in rows)]
-    late = [name for name in solvers if any(rows[d][name].why.startswith("over") for d in rows)]
+    late = [name for name in solvers if any(rows[d][name].why.startswith(OVER) for d in rows)]
     shown = [name for name in solvers if name in {*kept, *late}]
     missing = [f"{label(d)} (all solvers)" for d in compared if d not in rows]
     missing += [name for name in solvers if rows and name not in shown]

@@ -71,7 +71,7 @@ def write(
         _how(scale, made),
         exact.section(scale, ledger),
         _datasets(),
-        _left_out(wanted, made, ledger),
+        _left_out(wanted, made, ledger, claims.every_claim(scale, ledger) if whole else ()),
     ]
     return pages.write(TITLE, _lead(scale), sections, folder)
 
@@ -237,10 +237,13 @@ def _datasets() -> Section:
     return Section("Datasets", [Table("The datasets", columns, rows)], "datasets")
 
 
-def _left_out(wanted: list[Run], made: Ledger, filled: Ledger) -> Section:
+def _left_out(
+    wanted: list[Run], made: Ledger, filled: Ledger, claims_made: Sequence[claims.Claim]
+) -> Section:
     """A run on any device counts; of LIBSVM those that were made."""
     unique = {run.key: run for run in wanted}.values()
     ledger = {run: (filled if run.solver in ON_DEVICES else made)[run] for run in unique}
+    blocks: list[pages.Block] = [_open_cells(claims_made)] if claims_made else []
     rows = []
     for dataset in sorted({run.dataset for run in unique}):
         runs = [run for run in unique if run.dataset == dataset]
@@ -260,7 +263,31 @@ def _left_out(wanted: list[Run], made: Ledger, filled: Ledger) -> Section:
     done = sum(ledger[run].ok for run in unique)
     text = Text(f"{done:,} of {len(unique):,} runs gave a result. The same command makes the rest.")
     columns = ["dataset", "made", "over their limit, and left out after that", "not run", "failed"]
-    return Section("What was not run", [text, Table("Runs", columns, rows)], "left-out")
+    blocks += [text, Table("Runs", columns, rows)]
+    return Section("What was not run", blocks, "left-out")
+
+
+def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:
+    """Of the paper's cells, those that have no figure of ours."""
+    found: dict[tuple[str, str], Counter[str]] = {}
+    for claim in claims_made:
+        for pair in claim.pairs:
+            if pair.ours is None:
+                kind = (pair.dataset, pair.lacks or NOT_RUN)
+                found.setdefault(kind, Counter())[pair.solver] += 1
+    rows = [
+        [
+            label(dataset),
+            str(cells.total()),
+            ", ".join(f"{solver} {count}" for solver, count in sorted(cells.items())),
+            why,
+        ]
+        for (dataset, why), cells in sorted(found.items())
+    ]
+    total = sum(cells.total() for cells in found.values())
+    every = sum(len(claim.pairs) for claim in claims_made)
+    columns = ["dataset", "cells", "solvers", "why"]
+    return Table(f"The paper's cells without a figure of ours: {total} of {every}", columns, rows)
 
 
 def _by_solver(runs: Iterable[Run]) -> str:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from math import log, sqrt
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,10 @@ _FIRST_SUBSAMPLE = 500
 
 #: Seconds that a clock may not see.
 _TICK = 1e-4
+
+#: Seconds that are measured well by a clock that ticks in hundredths, and fits for as many at most.
+_SHORTEST = 0.05
+_MOST_FITS = 20
 
 
 class Part(NamedTuple):
@@ -198,16 +203,24 @@ def warm_up(run: Run, rows: Part, conditions: Conditions) -> None:
 
 
 def _seconds_to_fit(conditions: Conditions, model: Any, *data: Any, **others: Any) -> float:
-    """Of a fit that compiles nothing: where a first one has to, it is made again."""
+    """Of a fit that compiles nothing: where a first one has to, it is made again.
+
+    So is one too short for the clock, and the mean counts.
+    """
     compiled: list[str] = []
-    for _ in range(2):
+
+    def seconds() -> float:
         with compiling_reported_to(compiled.append):
             started = conditions.clock()
             model.fit(*data, **others)
-            seconds = conditions.clock() - started
-        if not compiled:
-            break
-    return seconds
+            return conditions.clock() - started
+
+    measured = [seconds()]
+    if compiled:
+        measured = [seconds()]
+    while sum(measured) < _SHORTEST and len(measured) < _MOST_FITS:
+        measured.append(seconds())
+    return fmean(measured)
 
 
 def _kernel(run: Run) -> dict[str, Any]:
