@@ -57,6 +57,9 @@ SHOWN = {
 #: Marks a figure over the 24 points, where the 84 are not complete.
 PART = "†"
 
+#: Marks a dataset of which a solver kept all rows at every point.
+ALL = "‡"
+
 #: What the words for a solver past its limit begin with.
 OVER = "over"
 
@@ -71,7 +74,8 @@ class Compared(NamedTuple):
     """A solver's figures on a dataset; None where it has none.
 
     ``spread``: of the figures that rest on estimated seconds, their standard error as a factor.
-    ``part``: over the 24 points, where the others' 84 are not complete.
+    ``part``: over the 24 points, where the others' 84 are not complete. ``whole``: reducing was
+    given up everywhere.
     """
 
     values: dict[str, float | None]
@@ -82,6 +86,7 @@ class Compared(NamedTuple):
     why: str  #: it did not finish, where it did not
     spread: float | None = None
     part: bool = False
+    whole: bool = False
 
     def of(self, metric: str) -> int:
         """Runs that a metric is taken over."""
@@ -199,9 +204,9 @@ def compare(ledger: Ledger, reference: list[Run], runs: list[Run]) -> Compared:
         values |= _faster_than_libsvm(timed)
     why = _why([ledger[run] for run in runs if not ledger[run].ok])
     factors = [theirs.factor for _, theirs, _ in both if theirs.factor is not None]
-    return Compared(
-        values, len(own), len(both), len(timed), len(runs), why, max(factors, default=None)
-    )
+    whole = bool(own) and all(one.reduced is False for one in own)
+    spread = max(factors, default=None)
+    return Compared(values, len(own), len(both), len(timed), len(runs), why, spread, whole=whole)
 
 
 def _beside_libsvm(both: list[tuple[Run, Outcome, Outcome]]) -> dict[str, float | None]:

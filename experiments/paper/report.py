@@ -108,10 +108,20 @@ def _words(scale: Scale) -> Section:
         )
     text += (
         " OTS counts the seconds of a representative set, and ETS does not, as in the paper. "
-        "Nystroem's landmarks count as its support vectors."
+        "Nystroem's landmarks count as its support vectors." + _alone(scale)
     )
     table = Table("Words of the tables", ["", "meaning"], WORDS)
     return Section("How to read the tables", [Text(text), table], "words")
+
+
+def _alone(scale: Scale) -> str:
+    alone = [label(dataset) for dataset, folds in scale.folds.items() if len(folds) == 1]
+    if not alone:
+        return ""
+    return (
+        f" Accuracies of {', '.join(alone)} are those of one fold, and the paper's are averages of "
+        "five: there, compare solvers with each other."
+    )
 
 
 def _how(scale: Scale, ledger: Ledger) -> Section:
@@ -183,28 +193,28 @@ def _limits(ledger: Ledger) -> Table:
 
 def _machines(ledger: Ledger) -> list[Table | Points]:
     """Where runs were made, when, and by which commands."""
-    found: dict[tuple[str, str, str], _Made] = {}
+    found: dict[tuple[str, str, str, str], _Made] = {}
     versions: dict[str, dict[str, set[str]]] = {}
     for _, environment in ledger.lines:
-        machine = ", ".join(filter(None, [environment["machine"], environment.get("gpu", "")]))
+        machine = environment["machine"]
         clock = "the processor's" if environment.get("clock") == "processor" else "the clock's"
-        made = found.setdefault((machine, clock, str(environment["runs at a time"])), _Made())
         command = " ".join(_HOW.sub("", environment.get("command", "")).split())
+        gpu, at_a_time = environment.get("gpu", ""), str(environment["runs at a time"])
+        where = ", ".join(filter(None, [machine.partition(",")[0], gpu]))
+        shown = f"`{command}`" if command else "all tables"
+        made = found.setdefault((where, shown, clock, at_a_time), _Made())
         made.dates.add(environment.get("date", "earlier"))
-        made.commands[f"`{command}`" if command else "all tables"] += 1
-        of_machine = versions.setdefault(environment["machine"], {})
+        made.runs += 1
+        of_machine = versions.setdefault(machine, {})
         for name, version in {"Python": environment["python"], **environment["versions"]}.items():
             of_machine.setdefault(name, set()).add(version or "none")
     rows = [
-        [
-            *(*key, ", ".join(sorted(made.dates)), f"{made.commands.total():,}"),
-            "; ".join(f"{command} ({count})" for command, count in made.commands.items()),
-        ]
-        for key, made in found.items()
+        [where, command, ", ".join(sorted(made.dates)), f"{made.runs:,}", clock, at_a_time]
+        for (where, command, clock, at_a_time), made in found.items()
     ]
     columns = [
-        *("machine", "seconds are", "runs at a time", "dates", "runs"),
-        "`python -m experiments.paper --scale ...` (runs)",
+        *("machine", "`python -m experiments.paper --scale ...`", "dates", "runs"),
+        *("seconds are", "runs at a time"),
     ]
     note = "A solver has one thread. The processor's seconds leave out what other work takes."
     seen = Points([f"{machine}: {_versions(of)}." for machine, of in versions.items()])
@@ -217,10 +227,10 @@ def _versions(packages: dict[str, set[str]]) -> str:
 
 @dataclass
 class _Made:
-    """Runs of one machine."""
+    """Runs of one command on one machine."""
 
     dates: set[str] = field(default_factory=set)
-    commands: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
 
 
 def _datasets() -> Section:
