@@ -455,7 +455,10 @@ def _partitions(scale: Scale, ledger: Ledger) -> Claim:
 
 
 def _polynomial(scale: Scale, ledger: Ledger) -> Claim:
-    claim = Claim("does as well with the polynomial kernel", "its RMSE as above, and OTS over 1")
+    claim = Claim(
+        "is similar to LIBSVM with the polynomial kernel, and faster",
+        f"an RMSE of at most {SIMILAR:g}, and OTS over 1",
+    )
     figures = grids.POLYNOMIAL.compared(scale, ledger)
     for dataset, row in published.TABLE_10.items():
         for degree, (paper, _) in zip(published.DEGREES, row, strict=True):
@@ -466,14 +469,14 @@ def _polynomial(scale: Scale, ledger: Ledger) -> Claim:
             for name, value in cells.items():
                 if value is not None:
                     claim.pairs.append(pair_of(figures, dataset, name, metric, value))
+    claim.lacks = "LIBSVM's seconds were measured nowhere"
     for dataset, error in _measured(figures, "RMSE"):
         speed = value_of(figures[dataset].get(AESVM), "OTS")
         if speed is not None:
             papers = [published.TABLE_11[m][dataset][AESVM] or 0.0 for m in ("RMSE", "OTS")]
             shown = f"{label(dataset)} {number(error, 2)}, {number(speed)} "
             shown += f"({papers[0]:g}, {papers[1]:g})"
-            near = error <= papers[0] or reproduced(error, papers[0])
-            claim.judge(speed > 1.0 and near, shown)
+            claim.judge(speed > 1.0 and error <= SIMILAR, shown)
     return claim
 
 
