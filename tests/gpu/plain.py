@@ -15,6 +15,11 @@ from aesvm.solver.pair_updates import update_pairs as update_pairs_on_host
 WORKING_SET = 64
 
 
+def subset_size(dtype: np.dtype) -> int:
+    """There are no subsets here; see ``cuda.subset_size``."""
+    return 0
+
+
 def sum_lines(
     form: Form, columns: Any, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any
 ) -> None:
@@ -98,7 +103,7 @@ def find_rows(work: Work, variables: DeviceVariables) -> None:
     work.numbers[:n] = variables.at[work.chosen[:n]]
 
 
-def update_pairs(
+def solve_working_set(
     work: Work,
     variables: DeviceVariables,
     n_groups: int,
@@ -106,7 +111,7 @@ def update_pairs(
     inner: float,
     limit: int,
 ) -> None:
-    """The dual in the variables chosen; see ``cuda.update_pairs``."""
+    """The dual in the variables chosen; see ``cuda.solve_working_set``."""
     n = int(work.n_chosen[0])
     order = np.argsort(variables.groups[work.chosen[:n]], kind="stable")
     chosen = work.chosen[:n][order]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import cache
+from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,11 +62,16 @@ class Work(NamedTuple):
     rest: Any  #: int8, of variables: for how many iterations each has rested at a bound
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
+    inside: Any  #: float64: numbers of each variable of a working set, while that is solved for
+    corner: Any  #: kernel values of a subset
+    subset: Any  #: int32: the variables of a subset, then those that moved in it
+    group_of: Any  #: int8: of each variable of a working set
+    told: Any  #: uint32: what blocks tell each other
     summary: Any  #: float64
 
     @classmethod
-    def of(cls, n: int, size: int, dtype: np.dtype, xp: Any) -> Work:
-        """Memory for n variables and working sets of ``size``."""
+    def of(cls, n: int, size: int, subset: int, dtype: np.dtype, xp: Any) -> Work:
+        """Memory for n variables, working sets of ``size`` and subsets of these."""
 
         def whole(count: int) -> Any:
             return xp.zeros(count, dtype=np.int32)
@@ -82,12 +88,23 @@ class Work(NamedTuple):
             rest=xp.zeros(n, dtype=np.int8),
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
+            inside=xp.zeros(5 * size),
+            corner=xp.empty(subset**2, dtype=dtype),
+            subset=whole(2 * subset),
+            group_of=xp.zeros(size, dtype=np.int8),
+            told=xp.zeros(4, dtype=np.uint32),
             summary=xp.zeros(len(Summary) + 2),
         )
 
 
-#: Variables that are solved for together, and how many of them a thread has in pair updates.
-WORKING_SET, PER_THREAD = 2048, 4
+#: Variables that are solved for together.
+WORKING_SET = 4096
+
+#: Threads of a block that solves for them, and the most such blocks: more gain nothing.
+_SOLVERS, _MOST_BLOCKS = 512, 64
+
+#: Bytes of a block's shared memory that are for other things than kernel values.
+_OTHER_SHARED = 16_384
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -147,8 +164,26 @@ def _tiles(form: Form) -> Any:
 
 
 def _steps(dtype: np.dtype) -> Any:
-    sizes = f"WORKING_SET={WORKING_SET}", f"PER_THREAD={PER_THREAD}"
-    return compiled("steps.cu", f"REAL={real_name(dtype)}", *sizes)
+    return compiled("steps.cu", f"REAL={real_name(dtype)}", f"WORKING_SET={WORKING_SET}")
+
+
+def _subsets(dtype: np.dtype) -> Any:
+    sizes = f"WORKING_SET={WORKING_SET}", f"THREADS={_SOLVERS}"
+    per_lane = f"PER_LANE={subset_size(dtype) // 32}"
+    return compiled("subsets.cu", f"REAL={real_name(dtype)}", per_lane, *sizes)
+
+
+def subset_size(dtype: np.dtype) -> int:
+    """Variables of a subset: as many as have room in a block's memory with their kernel values."""
+    shared = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
+    return min(WORKING_SET, 32 * (isqrt(shared // dtype.itemsize) // 32))
+
+
+def _attribute(name: str) -> int:
+    """A property of the current device."""
+    import cupy
+
+    return int(cupy.cuda.Device().attributes[name])
 
 
 @cache
@@ -379,7 +414,7 @@ def find_rows(work: Work, variables: DeviceVariables) -> None:
     )
 
 
-def update_pairs(
+def solve_working_set(
     work: Work,
     variables: DeviceVariables,
     n_groups: int,
@@ -387,7 +422,7 @@ def update_pairs(
     inner: float,
     limit: int,
 ) -> None:
-    """The dual in the variables chosen, solved by updates of pairs.
+    """The dual in the variables chosen, solved by updates of pairs in subsets of them.
 
     Parameters
     ----------
@@ -399,31 +434,41 @@ def update_pairs(
     limit : int
         Most updates.
     """
-    _kernel(_steps(work.block.dtype), "update_pairs", work.block)(
-        (1,),
-        (WORKING_SET // PER_THREAD,),
-        (
-            work.block,
-            work.chosen,
-            work.n_chosen,
-            work.numbers,
-            variables.scores,
-            variables.at,
-            variables.coefs,
-            variables.linear,
-            variables.lower,
-            variables.upper,
-            variables.groups,
-            np.int32(n_groups),
-            np.float64(tol),
-            np.float64(inner),
-            np.int64(limit),
-            work.moved_rows,
-            work.moves,
-            work.n_moved,
-            work.summary,
-        ),
+    dtype = work.block.dtype
+    kernel = _kernel(_subsets(dtype), "solve_working_set", work.block)
+    size = subset_size(dtype)
+    shared = size * size * dtype.itemsize
+    kernel.max_dynamic_shared_size_bytes = shared
+    n_blocks = min(_MOST_BLOCKS, _attribute("MultiProcessorCount"))
+    arguments = (
+        work.block,
+        work.chosen,
+        work.n_chosen,
+        work.numbers,
+        variables.scores,
+        variables.at,
+        variables.coefs,
+        variables.linear,
+        variables.lower,
+        variables.upper,
+        variables.groups,
+        np.int32(n_groups),
+        np.float64(tol),
+        np.float64(inner),
+        np.int64(limit),
+        work.inside,
+        work.corner,
+        work.subset,
+        work.group_of,
+        work.told,
+        work.moved_rows,
+        work.moves,
+        work.n_moved,
+        work.summary,
     )
+    # they wait for each other: so all are launched at once, a power of two of them, or none
+    n_threads = _SOLVERS << (n_blocks.bit_length() - 1)
+    kernel.kernel.linear_launch(n_threads, arguments, shared, _SOLVERS, None, True)
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
