@@ -171,6 +171,13 @@ template <class T> static T __shfl_xor_sync(unsigned, T own, unsigned mask)
     return all[emulation::current % 32 ^ mask];
 }
 
+template <class T> static T __shfl_up_sync(unsigned, T own, unsigned step)
+{
+    const std::vector<T> all = emulation::lanes(own);
+    const unsigned lane = emulation::current % 32;
+    return lane < step ? own : all[lane - step];
+}
+
 template <class T> static T __shfl_sync(unsigned, T own, unsigned from)
 {
     return emulation::lanes(own)[from % 32];

@@ -82,6 +82,24 @@ __device__ __forceinline__ int sum_of_block(int own)
     return (int)__reduce_add_sync(ALL, lane < blockDim.x / 32 ? (unsigned)of_warp[lane] : 0);
 }
 
+// The sum of what earlier threads give, and of all.
+__device__ __forceinline__ int rank_in_block(int own, int *total)
+{
+    __shared__ int of_warp[32];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int sum = own;
+    for (int step = 1; step < 32; step *= 2) {
+        const int earlier = __shfl_up_sync(ALL, sum, step);
+        sum += lane >= step ? earlier : 0;
+    }
+    __syncthreads();
+    if (lane == 31) of_warp[warp] = sum;
+    __syncthreads();
+    const unsigned others = lane < blockDim.x / 32 ? (unsigned)of_warp[lane] : 0;
+    *total = (int)__reduce_add_sync(ALL, others);
+    return (int)__reduce_add_sync(ALL, lane < warp ? others : 0) + sum - own;
+}
+
 __device__ __forceinline__ unsigned least_of_block(unsigned own)
 {
     __shared__ unsigned of_warp[32];

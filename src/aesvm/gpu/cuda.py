@@ -64,9 +64,10 @@ class Work(NamedTuple):
     edges: Any  #: float64: of chunks of variables
     inside: Any  #: float64: numbers of each variable of a working set, while that is solved for
     corner: Any  #: kernel values of a subset
-    subset: Any  #: int32: the variables of a subset, then those that moved in it
+    movers: Any  #: int32: the variables that moved in a subset
     group_of: Any  #: int8: of each variable of a working set
-    told: Any  #: uint32: what blocks tell each other
+    arrivals: Any  #: uint32: how often blocks came to where they wait for each other
+    told: Any  #: int32: what the first block tells the others
     summary: Any  #: float64
 
     @classmethod
@@ -90,9 +91,10 @@ class Work(NamedTuple):
             edges=xp.zeros(2 * size),
             inside=xp.zeros(5 * size),
             corner=xp.empty(subset**2, dtype=dtype),
-            subset=whole(2 * subset),
+            movers=whole(subset),
             group_of=xp.zeros(size, dtype=np.int8),
-            told=xp.zeros(4, dtype=np.uint32),
+            arrivals=xp.zeros(1, dtype=np.uint32),
+            told=whole(1),
             summary=xp.zeros(len(Summary) + 2),
         )
 
@@ -104,7 +106,7 @@ WORKING_SET = 4096
 _SOLVERS, _MOST_BLOCKS = 512, 64
 
 #: Bytes of a block's shared memory that are for other things than kernel values.
-_OTHER_SHARED = 16_384
+_OTHER_SHARED = 24_576
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -458,8 +460,9 @@ def solve_working_set(
         np.int64(limit),
         work.inside,
         work.corner,
-        work.subset,
+        work.movers,
         work.group_of,
+        work.arrivals,
         work.told,
         work.moved_rows,
         work.moves,

@@ -8,8 +8,8 @@
 //
 // Updates of pairs follow one another, and each takes as long as its longest chain of operations. In
 // a subset they are those of a single warp, whose kernel values lie in shared memory: nothing waits
-// for other warps, nor for the device's memory. Then all blocks bring the slopes of the working set
-// up to date, and the next subset is chosen as the working set itself was chosen.
+// for other warps, nor for the device's memory. There slopes are as precise as kernel values. Then all
+// blocks bring those of the working set up to date, in double precision, and choose the next subset.
 
 #include "blocks.cu"
 
@@ -25,19 +25,15 @@
 #define NARROWER 0.3f
 #define UPDATES (4 * SUBSET)
 
-// What blocks tell each other: how often they came to a barrier, whether all is over, and the size of
-// the subset, of which so many moved.
-enum { ARRIVALS, IS_OVER, N_SUBSET, N_MOVED_OF_SUBSET };
-
 // All blocks wait for each other; there must be room for all of them at once, and their number must
 // be a power of two, since the count of arrivals goes round.
-__device__ void wait_for_blocks(unsigned *told)
+__device__ void wait_for_blocks(unsigned *arrivals)
 {
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        const unsigned until = (atomicAdd(told + ARRIVALS, 1u) / gridDim.x + 1) * gridDim.x;
-        while ((int)(*(volatile unsigned *)(told + ARRIVALS) - until) < 0) continue;
+        const unsigned until = (atomicAdd(arrivals, 1u) / gridDim.x + 1) * gridDim.x;
+        while ((int)(*(volatile unsigned *)arrivals - until) < 0) continue;
         __threadfence();
     }
     __syncthreads();
@@ -46,7 +42,7 @@ __device__ void wait_for_blocks(unsigned *told)
 // Those of a block's wanted variables that have the smallest keys, appended to the subset as far as there
 // is ``room``: all of them, or nearly as many as there is room for. Its new size.
 __device__ int append_smallest(
-    const unsigned (&keys)[PER_THREAD], unsigned &wanted, int room, int *subset, int size)
+    const unsigned (&keys)[PER_THREAD], unsigned wanted, int room, int *subset, int size)
 {
     unsigned limit = ALL;  // those with smaller keys come first, then those with this one
     if (sum_of_block(__popc(wanted)) > room) {
@@ -62,36 +58,39 @@ __device__ int append_smallest(
     }
     const int end = size + room;
     for (int equal = 0; equal < 2; equal++) {
+        unsigned own = 0;
 #pragma unroll
-        for (int p = 0; p < PER_THREAD; p++) {
-            const bool own = (wanted >> p & 1) && (equal ? keys[p] == limit : keys[p] < limit);
-            int total;
-            const int rank = size + rank_of(own, &total);
-            if (own && rank < end) {
-                subset[rank] = threadIdx.x + p * THREADS;
-                wanted &= ~(1u << p);
+        for (int p = 0; p < PER_THREAD; p++)
+            own |= (unsigned)((wanted >> p & 1) && (equal ? keys[p] == limit : keys[p] < limit)) << p;
+        int total;
+        int rank = size + rank_in_block(__popc(own), &total);
+#pragma unroll
+        for (int p = 0; p < PER_THREAD; p++)
+            if (own >> p & 1) {
+                if (rank < end) subset[rank] = threadIdx.x + p * THREADS;
+                rank++;
             }
-            size = min(end, size + total);
-        }
+        size = min(end, size + total);
     }
     return size;
 }
 
-// The next subset: the variables that violate optimality most, and the newest of the last subset.
-// Its size; 0 where the violation is no more than ``enough``.
+// The next subset: the variables that violate optimality most, and the newest of the last subset. Its
+// size; 0 where the violation is no more than ``enough``. All blocks choose the same one.
 __device__ int choose_subset(
     const double *slope, const double *up, const double *down, const signed char *group_of, int n,
     int n_groups, double enough, int *subset, int n_before, float *violation)
 {
     __shared__ int kept[SUBSET / 2];
-    __shared__ unsigned char is_kept[WORKING_SET];
+    __shared__ unsigned char is_taken[WORKING_SET];
     const int thread = threadIdx.x;
     int n_kept = min(n_before, SUBSET / 2);
-    for (int k = thread; k < n; k += THREADS) is_kept[k] = 0;
     __syncthreads();
-    for (int k = thread; k < n_kept; k += THREADS) kept[k] = subset[k], is_kept[subset[k]] = 1;
+    for (int k = thread; k < n; k += THREADS) is_taken[k] = 0;
     __syncthreads();
-    unsigned rises = 0, falls = 0, free = 0, of_second = 0;
+    for (int k = thread; k < n_kept; k += THREADS) kept[k] = subset[k], is_taken[subset[k]] = 1;
+    __syncthreads();
+    unsigned rises = 0, falls = 0, of_second = 0;
     float seen[PER_THREAD];
 #pragma unroll
     for (int p = 0; p < PER_THREAD; p++) {
@@ -99,7 +98,6 @@ __device__ int choose_subset(
         const bool here = k < n;
         seen[p] = here ? (float)slope[k] : 0;
         rises |= (unsigned)(here && up[k] > 0) << p, falls |= (unsigned)(here && down[k] > 0) << p;
-        free |= (unsigned)(here && !is_kept[k]) << p;
         of_second |= (unsigned)(here && group_of[k]) << p;
     }
     float most = -INFINITE;
@@ -115,35 +113,33 @@ __device__ int choose_subset(
         low = from_ordered(least_of_block(ordered(low)));
         high = from_ordered(~least_of_block(~ordered(high)));
         most = fmaxf(most, high - low);
-        if (n <= SUBSET) continue;
         const int room = (SUBSET - n_kept) / (2 * n_groups);
-        unsigned keys[PER_THREAD], wanted = 0;
+        for (int side = 0; side < 2 && n > SUBSET; side++) {
+            unsigned keys[PER_THREAD], wanted = 0;
 #pragma unroll
-        for (int p = 0; p < PER_THREAD; p++) {
-            keys[p] = ordered(seen[p]);
-            wanted |= (unsigned)((rises & free & members) >> p & 1 && seen[p] < high) << p;
+            for (int p = 0; p < PER_THREAD; p++) {
+                const int k = thread + p * THREADS;
+                keys[p] = side ? ~ordered(seen[p]) : ordered(seen[p]);
+                const bool violates = side ? seen[p] > low : seen[p] < high;
+                const bool can = ((side ? falls : rises) & members) >> p & 1;
+                wanted |= (unsigned)(can && violates && !is_taken[k]) << p;
+            }
+            const int first = size;
+            size = append_smallest(keys, wanted, room, subset, size);
+            __syncthreads();
+            for (int k = first + thread; k < size; k += THREADS) is_taken[subset[k]] = 1;
+            __syncthreads();
         }
-        free &= ~wanted;
-        size = append_smallest(keys, wanted, room, subset, size);
-        free |= wanted;
-        wanted = 0;
-#pragma unroll
-        for (int p = 0; p < PER_THREAD; p++) {
-            keys[p] = ~keys[p];
-            wanted |= (unsigned)((falls & free & members) >> p & 1 && seen[p] > low) << p;
-        }
-        free &= ~wanted;
-        size = append_smallest(keys, wanted, room, subset, size);
-        free |= wanted;
     }
     *violation = most;
     if (!(most > enough)) return 0;
     if (n <= SUBSET) {
         for (int k = thread; k < n; k += THREADS) subset[k] = k;
-        return n;
+        size = n, n_kept = 0;
     }
     n_kept = min(n_kept, SUBSET - size);
     for (int k = thread; k < n_kept; k += THREADS) subset[size + k] = kept[k];
+    __syncthreads();
     return size + n_kept;
 }
 
@@ -156,137 +152,134 @@ template <class T> __device__ __forceinline__ T pick(const T (&values)[PER_LANE]
     return found;
 }
 
-// The subset's variables, solved for by one warp; how many pairs were updated. ``up`` and ``down`` are
-// how far each can rise and fall. See aesvm.solver.pair_updates for the choice of pairs.
-//
-// Slopes are seen from the middle of the edges, and compared in single precision; differences by which
-// variables move are double.
-__device__ int update_pairs(
-    const real *K, const double *start, const int *group_of, int n, int n_groups, float enough,
-    int limit, double *up, double *down, const double *width, double *fell)
+// A subset's variables, in shared memory: slopes, how far each can rise and fall, the width between its
+// bounds, its group.
+struct Subset {
+    double slope[SUBSET], up[SUBSET], down[SUBSET], width[SUBSET];
+    int group[SUBSET];
+};
+
+// The variables of a subset, solved for by one warp; how many pairs were updated. See
+// aesvm.solver.pair_updates for the choice of pairs. The slopes after them are added to those before.
+template <int GROUPS> __device__ int update_pairs(
+    const real *K, Subset &of, int n, float enough, int limit)
 {
     const int lane = threadIdx.x % 32;
-    double slope[PER_LANE];
-    real diag[PER_LANE];
-    float largest = 0;
-    unsigned rises = 0, falls = 0, of_second = 0;  // a bit for each: of the second group
+    real slope[PER_LANE], diag[PER_LANE];
+    // 0, or infinite where a variable cannot rise; and where it cannot fall
+    float no_rise[PER_LANE], no_fall[PER_LANE], largest = 0;
+    unsigned of_second = 0;  // a bit for each: of the second group
 #pragma unroll
     for (int p = 0; p < PER_LANE; p++) {
         const int k = lane + 32 * p;
         const bool here = k < n;
-        slope[p] = here ? start[k] : 0;
+        slope[p] = here ? (real)of.slope[k] : (real)0;
         diag[p] = here ? K[k * SUBSET + k] : (real)0;
         largest = fmaxf(largest, fabsf((float)diag[p]));
-        rises |= (unsigned)(here && up[k] > 0) << p, falls |= (unsigned)(here && down[k] > 0) << p;
-        of_second |= (unsigned)(here && group_of[k]) << p;
+        no_rise[p] = here && of.up[k] > 0 ? 0 : INFINITE;
+        no_fall[p] = here && of.down[k] > 0 ? 0 : -INFINITE;
+        of_second |= (unsigned)(here && of.group[k]) << p;
     }
-    const double flat = 1e-12 * -(double)least_of_warp(-largest) + 1e-300;
+    // nothing is too large, nor too small, to be compared
+    const float flat = fmaxf(1e-12f * -least_of_warp(-largest), 1e-37f);
     int updates = 0;
     while (updates < limit) {
         // the variable to rise: of smallest slope, in the group that is farthest from its optimum
-        float seen[PER_LANE];
+        unsigned i = 0;
+        int group = 0;
+        float lowest = INFINITE, violation = -INFINITE;
 #pragma unroll
-        for (int p = 0; p < PER_LANE; p++) seen[p] = (float)slope[p];
-        int i = -1;
-        unsigned members = ~0u;
-        float seen_i = INFINITE, violation = -INFINITE;
-        for (int g = 0; g < n_groups; g++) {
-            const unsigned own_group = n_groups == 1 ? ~0u : g ? of_second : ~of_second;
+        for (int g = 0; g < GROUPS; g++) {
             float least = INFINITE, most = -INFINITE;
-            int own = 0;
+            unsigned own = 0;
 #pragma unroll
             for (int p = 0; p < PER_LANE; p++) {
-                const float low = (rises & own_group) >> p & 1 ? seen[p] : INFINITE;
+                const bool member = GROUPS == 1 || (int)(of_second >> p & 1) == g;
+                const float low = member ? (float)slope[p] + no_rise[p] : INFINITE;
+                if (GROUPS > 1 && member) most = fmaxf(most, (float)slope[p] + no_fall[p]);
                 own = low < least ? p : own;
                 least = fminf(least, low);
             }
-            const float lowest = least_of_warp(least);
-            const int from = __ffs(__ballot_sync(ALL, least == lowest)) - 1;
-            const int first = from + 32 * __shfl_sync(ALL, own, from);
-            if (n_groups > 1) {
-#pragma unroll
-                for (int p = 0; p < PER_LANE; p++)
-                    most = fmaxf(most, (falls & own_group) >> p & 1 ? seen[p] : -INFINITE);
-                most = -least_of_warp(-most);
-            } else {
-                most = INFINITE;
-            }
-            if (lowest < INFINITE && most - lowest > violation)
-                violation = most - lowest, i = first, seen_i = lowest, members = own_group;
+            const float first = least_of_warp(least);
+            if (GROUPS > 1) most = -least_of_warp(-most);
+            const float between = GROUPS > 1 ? most - first : INFINITE;
+            const unsigned at = __reduce_min_sync(ALL, least == first ? lane + 32 * own : ALL);
+            if (first < INFINITE && (GROUPS == 1 || between > violation))
+                violation = between, group = g, lowest = first, i = at;
         }
-        if (i < 0) break;
+        if (!(lowest < INFINITE)) break;
+        const real slope_i = sizeof(real) == sizeof(float)
+            ? (real)lowest : __shfl_sync(ALL, pick(slope, i / 32), i % 32);
         const real *line_i = K + i * SUBSET;
-        const double diag_i = (double)line_i[i];
+        const real diag_i = line_i[i];
+        const double up_i = of.up[i];
         // its partner, which falls: the one that lowers the objective most
         real line[PER_LANE];
-        float gain = 0;
-        int own = 0;
-        bool is_wide = false;
+        float gain = 0, step_of_own = 0, widest = 0;
+        unsigned own = 0;
+#pragma unroll
+        for (int p = 0; p < PER_LANE; p++) line[p] = line_i[lane + 32 * p];
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++) {
-            line[p] = line_i[lane + 32 * p];
-            const float ahead = seen[p] - seen_i;
-            const bool can = ((falls & members) >> p & 1) && ahead > 0;
-            const float eta = (float)((real)diag_i + diag[p] - 2 * line[p]);
-            // nothing is too large, nor too small, to be compared
-            float lowers = __fdividef(ahead * ahead, fmaxf(eta, (float)flat));
-            lowers = can ? fmaxf(fminf(lowers, 3e38f), 1e-38f) : 0;
-            is_wide = is_wide || (can && ahead > enough);
+            float ahead = (float)(slope[p] - slope_i) + no_fall[p];
+            if (GROUPS > 1) ahead = (int)(of_second >> p & 1) == group ? ahead : -INFINITE;
+            ahead = fmaxf(ahead, 0.0f);
+            widest = fmaxf(widest, ahead);
+            const float eta = fmaxf((float)(diag_i + diag[p] - 2 * line[p]), flat);
+            const float step = __fdividef(ahead, eta), lowers = fminf(ahead * step, 3e38f);
             own = lowers > gain ? p : own;
+            step_of_own = lowers > gain ? step : step_of_own;
             gain = fmaxf(gain, lowers);
         }
-        if (!__ballot_sync(ALL, is_wide)) break;
-        const unsigned bits = __float_as_uint(gain);
-        const int from = __ffs(__ballot_sync(ALL, bits == __reduce_max_sync(ALL, bits))) - 1;
-        const int j = from + 32 * __shfl_sync(ALL, own, from);
+        const unsigned bits = __float_as_uint(gain), most = __reduce_max_sync(ALL, bits);
+        if (!most || !__ballot_sync(ALL, widest > enough)) break;
+        const unsigned j = __reduce_min_sync(ALL, bits == most ? lane + 32 * own : ALL);
         const real *line_j = K + j * SUBSET;
-        const double slope_i = __shfl_sync(ALL, pick(slope, i / 32), i % 32);
-        const double slope_j = __shfl_sync(ALL, pick(slope, j / 32), j % 32);
-        const double eta = diag_i + (double)line_j[j] - 2 * (double)line_i[j];
-        const double room_i = up[i], room_j = down[j], difference = slope_j - slope_i;
-        const double step = fmin(difference / fmax(eta, flat), fmin(room_i, room_j));
+        const double best = __shfl_sync(ALL, step_of_own, j % 32), down_j = of.down[j];
+        double step = best < up_i ? best : up_i;
+        step = step < down_j ? step : down_j;
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++)
-            slope[p] += step * (double)(line[p] - line_j[lane + 32 * p]);
-        const double up_i = step == room_i ? 0 : fmax(room_i - step, 0.0);
-        const double down_j = step == room_j ? 0 : fmax(room_j - step, 0.0);
-        const double down_i = up_i == 0 ? width[i] : fmin(down[i] + step, width[i]);
-        const double up_j = down_j == 0 ? width[j] : fmin(up[j] + step, width[j]);
+            slope[p] += (real)step * (line[p] - line_j[lane + 32 * p]);
         __syncwarp();
-        if (lane == 0) up[i] = up_i, down[i] = down_i, up[j] = up_j, down[j] = down_j;
-        if (lane == i % 32) {
-            const unsigned bit = 1u << i / 32;
-            rises = up_i > 0 ? rises | bit : rises & ~bit;
-            falls = down_i > 0 ? falls | bit : falls & ~bit;
+        if (lane < 2) {  // one for the variable that rises, one for the other
+            const unsigned k = lane ? j : i;
+            double *near = lane ? of.down : of.up, *far = lane ? of.up : of.down;
+            const double left = near[k] - step, other = far[k] + step, width = of.width[k];
+            near[k] = left, far[k] = left == 0 || other > width ? width : other;
         }
-        if (lane == j % 32) {
-            const unsigned bit = 1u << j / 32;
-            rises = up_j > 0 ? rises | bit : rises & ~bit;
-            falls = down_j > 0 ? falls | bit : falls & ~bit;
+#pragma unroll
+        for (int p = 0; p < PER_LANE; p++) {
+            const unsigned k = lane + 32 * p;
+            if (k == i) no_rise[p] = step < up_i ? 0 : INFINITE, no_fall[p] = 0;
+            if (k == j) no_fall[p] = step < down_j ? 0 : -INFINITE, no_rise[p] = 0;
         }
         __syncwarp();
-        *fell += step * (difference - 0.5 * step * eta);
         updates++;
     }
+#pragma unroll
+    for (int p = 0; p < PER_LANE; p++)
+        if (lane + 32 * p < n) of.slope[lane + 32 * p] += (double)slope[p];
     return updates;
 }
 
 // The dual in the variables chosen. ``block`` has their kernel values, ``inside`` room for five numbers
 // of each of a working set: slopes, how far each can rise and fall, the width between its bounds, and
-// what it moves by in a subset; ``corner`` for the kernel values of a subset.
+// what those move by that move in a subset; ``corner`` for the kernel values of a subset.
 //
-// Blocks that are there at once, a power of two of them; the first one chooses and solves.
+// A power of two of blocks that are there at once. All choose, the first one solves, and tells the others
+// how many moved: -1 where it came to the end.
 extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     const real *block, const int *chosen, const int *n_chosen, const int *numbers,
     const double *scores, const int *at, double *coefs, const double *linear, const double *lower,
     const double *upper, const signed char *groups, int n_groups, double tol, double inner,
-    long long limit, double *inside, real *corner, int *subset, signed char *group_of,
-    unsigned *told, int *moved_rows, double *moves, int *n_moved, double *summary)
+    long long limit, double *inside, real *corner, int *movers, signed char *group_of,
+    unsigned *arrivals, int *told, int *moved_rows, double *moves, int *n_moved, double *summary)
 {
     DYNAMIC_SHARED(real, K);
-    __shared__ double start[SUBSET], can_rise[SUBSET], can_fall[SUBSET], span[SUBSET];
-    __shared__ double before[SUBSET], fell_by;
-    __shared__ int own_group[SUBSET], updated;
+    __shared__ Subset of;
+    __shared__ double before[SUBSET], sums[THREADS];
+    __shared__ int subset[SUBSET], updated;
     const int thread = threadIdx.x, n = *n_chosen;
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
     double *slope = inside, *up = slope + WORKING_SET, *down = up + WORKING_SET;
@@ -295,6 +288,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         const int v = chosen[k], group = groups[v];
         const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
         const bool both = lowest < 0.5 * FAR && highest > -0.5 * FAR;
+        // seen from the middle of the edges: single precision is enough to compare them
         slope[k] = scores[at[v]] + linear[v] - (both ? 0.5 * (lowest + highest) : 0);
         // between bounds that are equal, none moves
         up[k] = upper[v] - coefs[v], down[k] = coefs[v] - lower[v], width[k] = upper[v] - lower[v];
@@ -304,65 +298,73 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     long long updates = 0;
     double fell = 0;
     int size = 0;
-    wait_for_blocks(told);
     while (true) {
-        float violation = 0;  // of the subset, as the first block knows
-        if (blockIdx.x == 0) {
-            if (updates < limit)
-                size = choose_subset(slope, up, down, group_of, n, n_groups, enough, subset, size, &violation);
-            if (thread == 0) told[N_SUBSET] = size, told[IS_OVER] = size == 0 || updates >= limit;
-        }
-        wait_for_blocks(told);
-        if (told[IS_OVER]) break;
-        const int n_subset = told[N_SUBSET];
-        for (int e = everywhere; e < n_subset * SUBSET; e += all) {
+        wait_for_blocks(arrivals);
+        float violation;
+        size = choose_subset(slope, up, down, group_of, n, n_groups, enough, subset, size, &violation);
+        if (!size) break;
+        for (int e = everywhere; e < size * SUBSET; e += all) {
             const int k = e / SUBSET, m = e % SUBSET;
-            if (m < n_subset) corner[e] = block[(long long)subset[k] * WORKING_SET + subset[m]];
+            if (m < size) corner[e] = block[(long long)subset[k] * WORKING_SET + subset[m]];
         }
-        wait_for_blocks(told);
+        wait_for_blocks(arrivals);
         if (blockIdx.x == 0) {
             const float narrow = fmaxf((float)enough, NARROWER * violation);
-            for (int e = thread; e < n_subset * SUBSET; e += THREADS) K[e] = corner[e];
-            for (int k = thread; k < n_subset; k += THREADS) {
+#pragma unroll 8
+            for (int e = thread; e < size * SUBSET; e += THREADS) K[e] = corner[e];
+            for (int k = thread; k < size; k += THREADS) {
                 const int s = subset[k];
-                start[k] = slope[s], can_rise[k] = before[k] = up[s], can_fall[k] = down[s];
-                span[k] = width[s], own_group[k] = group_of[s];
+                of.slope[k] = slope[s], of.up[k] = before[k] = up[s], of.down[k] = down[s];
+                of.width[k] = width[s], of.group[k] = group_of[s];
             }
             __syncthreads();
             if (thread < 32) {
-                double own_fall = 0;
-                const long long most = limit - updates < UPDATES ? limit - updates : UPDATES;
-                const int count = update_pairs(K, start, own_group, n_subset, n_groups, narrow, (int)most,
-                                               can_rise, can_fall, span, &own_fall);
-                if (thread == 0) updated = count, fell_by = own_fall;
+                const int most = (int)min(limit - updates, (long long)UPDATES);
+                const int count = n_groups == 1 ? update_pairs<1>(K, of, size, narrow, most)
+                                                : update_pairs<2>(K, of, size, narrow, most);
+                if (thread == 0) updated = count;
             }
             __syncthreads();
-            updates += updated, fell += fell_by;
-            int count = 0;
-            for (int first = 0; first < n_subset; first += THREADS) {
-                const int k = first + thread, s = k < n_subset ? subset[k] : 0;
-                const double by = k < n_subset ? before[k] - can_rise[k] : 0;
+            updates += updated;
+            int n_movers = 0;
+            double fall = 0;
+            for (int first = 0; first < size; first += THREADS) {
+                const int k = first + thread, s = k < size ? subset[k] : 0;
+                const double by = k < size ? before[k] - of.up[k] : 0;
                 int total;
-                const int rank = count + rank_of(by != 0, &total);
+                const int rank = n_movers + rank_of(by != 0, &total);
                 if (by != 0) {
-                    change[rank] = by, subset[SUBSET + rank] = s;
-                    up[s] = can_rise[k], down[s] = can_fall[k];
+                    change[rank] = by, movers[rank] = s;
+                    up[s] = of.up[k], down[s] = of.down[k];
+                    fall -= 0.5 * by * of.slope[k];
                 }
-                count += total;
+                n_movers += total;
             }
-            if (thread == 0) told[N_MOVED_OF_SUBSET] = count, told[IS_OVER] = updated == 0;
+            fell += total_of_block(fall);
+            if (thread == 0) *told = updated == 0 || updates >= limit ? -1 : n_movers;
         }
-        wait_for_blocks(told);
-        if (told[IS_OVER]) break;
-        const int n_changed = told[N_MOVED_OF_SUBSET];
-        for (int k = everywhere; k < n; k += all) {
+        wait_for_blocks(arrivals);
+        const int n_movers = *told;
+        if (n_movers < 0) break;
+        // a block has some columns, and each of its threads some of the movers for one of these
+        const int across = (WORKING_SET + gridDim.x - 1) / gridDim.x;
+        const int columns = min(across, THREADS), parts = THREADS / columns;
+        for (int first = 0; first < across; first += columns) {
+            const int column = thread % columns, part = thread / columns;
+            const int k = blockIdx.x * across + first + column;
+            const bool here = part < parts && first + column < across && k < n;
             double sum = 0;
 #pragma unroll 8
-            for (int m = 0; m < n_changed; m++)
-                sum += change[m] * (double)block[(long long)subset[SUBSET + m] * WORKING_SET + k];
-            slope[k] += sum;
+            for (int m = here ? part : n_movers; m < n_movers; m += parts)
+                sum += change[m] * (double)block[(long long)movers[m] * WORKING_SET + k];
+            sums[thread] = sum;
+            __syncthreads();
+            if (here && part == 0) {
+                for (int other = 1; other < parts; other++) sum += sums[column + other * columns];
+                slope[k] += sum;
+            }
+            __syncthreads();
         }
-        wait_for_blocks(told);
     }
     if (blockIdx.x) return;
     double moved = 0;
