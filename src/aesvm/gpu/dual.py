@@ -55,7 +55,7 @@ _SHRINK_PRODUCTS = 3e10
 #: ``n^3 / _CUBE``. It is made when ``_PATIENCE`` times as many were made since the last one; when
 #: as many were made, if that one lowered the objective more than the pair updates before it, for
 #: the time that it took.
-_UPDATES, _CUBE, _PATIENCE = 60_000, 1e6, 4
+_UPDATES, _CUBE, _PATIENCE = 10_000, 5e6, 4
 
 #: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
 _MOST_FREE = 16_384

@@ -263,6 +263,19 @@ template <int GROUPS> __device__ int update_pairs(
     return updates;
 }
 
+// Copied by a block. Many are on their way at once: a store may not overtake a load by itself.
+__device__ void copy_values(real *to, const real *from, int n)
+{
+    for (int first = threadIdx.x; first < n; first += 16 * THREADS) {
+        real values[16];
+#pragma unroll
+        for (int q = 0; q < 16; q++) values[q] = first + q * THREADS < n ? from[first + q * THREADS] : (real)0;
+#pragma unroll
+        for (int q = 0; q < 16; q++)
+            if (first + q * THREADS < n) to[first + q * THREADS] = values[q];
+    }
+}
+
 // The dual in the variables chosen. ``block`` has their kernel values, ``inside`` room for five numbers
 // of each of a working set: slopes, how far each can rise and fall, the width between its bounds, and
 // what those move by that move in a subset; ``corner`` for the kernel values of a subset.
@@ -278,8 +291,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
 {
     DYNAMIC_SHARED(real, K);
     __shared__ Subset of;
-    __shared__ double before[SUBSET], sums[THREADS];
-    __shared__ int subset[SUBSET], updated;
+    __shared__ double before[SUBSET], change_here[SUBSET], sums[THREADS];
+    __shared__ int subset[SUBSET], movers_here[SUBSET], updated;
     const int thread = threadIdx.x, n = *n_chosen;
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
     double *slope = inside, *up = slope + WORKING_SET, *down = up + WORKING_SET;
@@ -310,8 +323,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         wait_for_blocks(arrivals);
         if (blockIdx.x == 0) {
             const float narrow = fmaxf((float)enough, NARROWER * violation);
-#pragma unroll 8
-            for (int e = thread; e < size * SUBSET; e += THREADS) K[e] = corner[e];
+            copy_values(K, corner, size * SUBSET);
             for (int k = thread; k < size; k += THREADS) {
                 const int s = subset[k];
                 of.slope[k] = slope[s], of.up[k] = before[k] = up[s], of.down[k] = down[s];
@@ -346,6 +358,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         wait_for_blocks(arrivals);
         const int n_movers = *told;
         if (n_movers < 0) break;
+        for (int m = thread; m < n_movers; m += THREADS) movers_here[m] = movers[m], change_here[m] = change[m];
+        __syncthreads();
         // a block has some columns, and each of its threads some of the movers for one of these
         const int across = (WORKING_SET + gridDim.x - 1) / gridDim.x;
         const int columns = min(across, THREADS), parts = THREADS / columns;
@@ -356,7 +370,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             double sum = 0;
 #pragma unroll 8
             for (int m = here ? part : n_movers; m < n_movers; m += parts)
-                sum += change[m] * (double)block[(long long)movers[m] * WORKING_SET + k];
+                sum += change_here[m] * (double)block[(long long)movers_here[m] * WORKING_SET + k];
             sums[thread] = sum;
             __syncthreads();
             if (here && part == 0) {
