@@ -300,7 +300,7 @@ template <int GROUPS> __device__ int update_pairs(
         for (int p = 0; p < PER_LANE; p++) line[p] = line_i[lane + 32 * p];
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++) {
-            float ahead = (float)(slope[p] - slope_i) + no_fall[p];
+            float ahead = own_first + lane + 32 * p == i ? 0 : (float)(slope[p] - slope_i) + no_fall[p];
             if (GROUPS > 1) ahead = (int)(of_second >> p & 1) == group ? ahead : -INFINITE;
             ahead = fmaxf(ahead, 0.0f);
             widest = fmaxf(widest, ahead);
