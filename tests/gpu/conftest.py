@@ -38,9 +38,7 @@ def device_code_on_this_processor(monkeypatch, tmp_path_factory):
     monkeypatch.setattr(cuda, "WORKING_SET", 128)
     monkeypatch.setattr(cuda, "_SOLVERS", 64)
     room = cuda._OTHER_SHARED + 8 * 64**2  # for subsets of 64 variables
-    device = {"MaxSharedMemoryPerBlockOptin": room, "ComputeCapabilityMajor": 8}
-    device["MultiProcessorCount"] = 4
-    monkeypatch.setattr(cuda, "_attribute", device.__getitem__)
+    monkeypatch.setattr(cuda, "_attribute", lambda name: room)
     monkeypatch.setattr(cuda, "solve_definite", plain.solve_definite)
     monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)
     device = NumpyDevice(operations=cuda)

@@ -63,6 +63,7 @@ class Work(NamedTuple):
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
     inside: Any  #: float64: numbers of each variable of a working set, while that is solved for
+    corner: Any  #: kernel values of a subset
     movers: Any  #: int32: the variables that moved in a subset
     group_of: Any  #: int8: of each variable of a working set
     arrivals: Any  #: uint32: how often blocks came to where they wait for each other
@@ -89,6 +90,7 @@ class Work(NamedTuple):
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
             inside=xp.zeros(5 * size),
+            corner=xp.empty(subset**2, dtype=dtype),
             movers=whole(subset),
             group_of=xp.zeros(size, dtype=np.int8),
             arrivals=xp.zeros(1, dtype=np.uint32),
@@ -104,10 +106,7 @@ WORKING_SET = 4096
 _SOLVERS, _MOST_BLOCKS = 512, 64
 
 #: Bytes of a block's shared memory that are for other things than kernel values.
-_OTHER_SHARED = 42 * 1024
-
-#: Blocks of a cluster, and the compute capability (its first part) that has clusters.
-_CLUSTER, _CLUSTERS_SINCE = 8, 9
+_OTHER_SHARED = 28 * 1024
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -170,40 +169,16 @@ def _steps(dtype: np.dtype) -> Any:
     return compiled("steps.cu", f"REAL={real_name(dtype)}", f"WORKING_SET={WORKING_SET}")
 
 
-class Subset(NamedTuple):
-    """Blocks that solve for a subset of a working set together, and the variables of each."""
-
-    cluster: int
-    columns: int
-
-    @property
-    def size(self) -> int:
-        return self.cluster * self.columns
-
-    @classmethod
-    def of(cls, dtype: np.dtype) -> Subset:
-        """As many variables as have room, with their kernel values, in the blocks' memory."""
-        shared = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
-        cluster = _CLUSTER if _attribute("ComputeCapabilityMajor") >= _CLUSTERS_SINCE else 1
-        columns = isqrt(shared // (cluster * dtype.itemsize)) // 32 * 32
-        return cls(cluster, min(columns, WORKING_SET // cluster))
-
-
 def _subsets(dtype: np.dtype) -> Any:
-    subset = Subset.of(dtype)
-    return compiled(
-        "subsets.cu",
-        f"REAL={real_name(dtype)}",
-        f"WORKING_SET={WORKING_SET}",
-        f"CLUSTER={subset.cluster}",
-        f"COLUMNS={subset.columns}",
-        f"THREADS={_SOLVERS}",
-    )
+    sizes = f"WORKING_SET={WORKING_SET}", f"THREADS={_SOLVERS}"
+    per_lane = f"PER_LANE={subset_size(dtype) // 32}"
+    return compiled("subsets.cu", f"REAL={real_name(dtype)}", per_lane, *sizes)
 
 
 def subset_size(dtype: np.dtype) -> int:
-    """Variables of a subset of a working set."""
-    return Subset.of(dtype).size
+    """Variables of a subset: as many as have room in a block's memory with their kernel values."""
+    shared = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
+    return min(WORKING_SET, 32 * (isqrt(shared // dtype.itemsize) // 32))
 
 
 def _attribute(name: str) -> int:
@@ -463,8 +438,8 @@ def solve_working_set(
     """
     dtype = work.block.dtype
     kernel = _kernel(_subsets(dtype), "solve_working_set", work.block)
-    subset = Subset.of(dtype)
-    shared = subset.size * subset.columns * dtype.itemsize
+    size = subset_size(dtype)
+    shared = size * size * dtype.itemsize
     kernel.max_dynamic_shared_size_bytes = shared
     n_blocks = min(_MOST_BLOCKS, _attribute("MultiProcessorCount"))
     arguments = (
@@ -484,6 +459,7 @@ def solve_working_set(
         np.float64(inner),
         np.int64(limit),
         work.inside,
+        work.corner,
         work.movers,
         work.group_of,
         work.arrivals,

@@ -3,31 +3,22 @@
 // Compiled with
 //   REAL         float or double: the precision of kernel values
 //   WORKING_SET  the variables of a working set, at most
-//   CLUSTER      blocks that solve for a subset together
-//   COLUMNS      variables of a subset that each of them has, a multiple of 32; 2048 of all at most
+//   PER_LANE     a thirty-second of the variables of a subset: what a lane of its warp has
 //   THREADS      threads of a block, a multiple of 32
 //
 // Updates of pairs follow one another, and each takes as long as its longest chain of operations. In
-// a subset they are those of a warp of each block of a cluster. Kernel values of the block's variables
-// with all of the subset lie in its shared memory, and blocks write into each other's: nothing waits for
-// other warps, nor for the device's memory. There slopes are as precise as kernel values. Then all
+// a subset they are those of a single warp, whose kernel values lie in shared memory: nothing waits
+// for other warps, nor for the device's memory. There slopes are as precise as kernel values. Then all
 // blocks bring those of the working set up to date, in double precision, and choose the next subset.
 
 #include "blocks.cu"
 
-#define SUBSET (CLUSTER * COLUMNS)
-#define PER_LANE (COLUMNS / 32)
+#define SUBSET (32 * PER_LANE)
 #define PER_THREAD ((WORKING_SET + THREADS - 1) / THREADS)
 #define BINS (2 * THREADS)
 
 #ifndef DYNAMIC_SHARED  // as much as a launch asks for
 #define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
-#endif
-
-#if CLUSTER > 1
-#define IN_CLUSTERS __cluster_dims__(CLUSTER, 1, 1)
-#else
-#define IN_CLUSTERS
 #endif
 
 // A subset is solved to this fraction of the violation it was chosen at, or to so many updates for
@@ -167,97 +158,36 @@ template <class T> __device__ __forceinline__ T pick(const T (&values)[PER_LANE]
     return found;
 }
 
-// A subset's variables, as each block of a cluster has them: slopes, kernel values with themselves, how
-// far each can rise and fall, the width between its bounds, its group.
+// A subset's variables, in shared memory: slopes, how far each can rise and fall, the width between its
+// bounds, its group.
 struct Subset {
     double slope[SUBSET], up[SUBSET], down[SUBSET], width[SUBSET];
-    real diag[SUBSET];
     int group[SUBSET];
 };
 
-// What each block of a cluster found, written there by itself: a key, with the variable and the number of
-// the message, and what goes with it. There are two of these, by turns: no block can be two ahead.
-struct Messages {
-    unsigned long long of[2][CLUSTER][2];
-};
-
-__device__ __forceinline__ void send(unsigned long long *here, int rank, unsigned long long word)
-{
-#if CLUSTER > 1
-    unsigned there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;"
-        : "=r"(there) : "r"((unsigned)__cvta_generic_to_shared(here)), "r"(rank));
-    asm volatile("st.relaxed.cluster.shared::cluster.u64 [%0], %1;" :: "r"(there), "l"(word) : "memory");
-#else
-    *here = word;
-#endif
-}
-
-__device__ __forceinline__ unsigned long long receive(const unsigned long long *here, unsigned turn)
-{
-    unsigned long long word;
-    do word = *(const volatile unsigned long long *)here;
-    while ((word & 0xfffff) != (turn & 0xfffff));
-    return word;
-}
-
-// Of what the warps of a cluster found, the least key, of equal ones that of the first variable; what
-// goes with it, and whether any of them has its flag set.
-struct Found {
-    unsigned key, variable, with;
-    bool any;
-};
-
-__device__ __forceinline__ Found least_of_cluster(
-    Found own, Messages &messages, unsigned &turn, unsigned rank)
-{
-    if (CLUSTER == 1) return own;
-    const unsigned lane = threadIdx.x % 32;
-    turn++;
-    unsigned long long (*const slots)[2] = messages.of[turn % 2];
-    Found found = {ALL, ALL, 0, false};
-    if (lane < CLUSTER) {
-        const unsigned long long number = turn & 0xfffff;
-        const unsigned long long variable = (own.variable & 0x7ff) << 1 | (unsigned)own.any;
-        send(&slots[rank][0], lane, (unsigned long long)own.key << 32 | variable << 20 | number);
-        send(&slots[rank][1], lane, (unsigned long long)own.with << 32 | number);
-        const unsigned long long first = receive(&slots[lane][0], turn);
-        found = {(unsigned)(first >> 32), (unsigned)(first >> 21) & 0x7ff, 0, (bool)(first >> 20 & 1)};
-        found.with = (unsigned)(receive(&slots[lane][1], turn) >> 32);
-    }
-    __syncwarp();
-    const unsigned key = __reduce_min_sync(ALL, found.key);
-    const unsigned variable = __reduce_min_sync(ALL, found.key == key ? found.variable : ALL);
-    const unsigned with = __shfl_sync(ALL, found.with, variable / COLUMNS % 32);
-    return {key, variable, with, __ballot_sync(ALL, found.any) != 0};
-}
-
-// The variables of a subset, solved for by a warp of each block of a cluster; how many pairs were updated.
-// See aesvm.solver.pair_updates for the choice of pairs. ``K`` are the kernel values of the subset's
-// variables with those of this block; ``fell`` is what the objective falls by.
+// The variables of a subset, solved for by one warp; how many pairs were updated. See
+// aesvm.solver.pair_updates for the choice of pairs. The slopes after them are added to those before.
 template <int GROUPS> __device__ int update_pairs(
-    const real *K, Subset &of, Messages &messages, unsigned &turn, int rank, int n, float enough,
-    int limit, double *fell)
+    const real *K, Subset &of, int n, float enough, int limit)
 {
-    const int lane = threadIdx.x % 32, own_first = rank * COLUMNS;
+    const int lane = threadIdx.x % 32;
     real slope[PER_LANE], diag[PER_LANE];
     // 0, or infinite where a variable cannot rise; and where it cannot fall
     float no_rise[PER_LANE], no_fall[PER_LANE], largest = 0;
     unsigned of_second = 0;  // a bit for each: of the second group
-    for (int k = lane; k < n; k += 32) largest = fmaxf(largest, fabsf((float)of.diag[k]));
 #pragma unroll
     for (int p = 0; p < PER_LANE; p++) {
-        const int k = own_first + lane + 32 * p;
+        const int k = lane + 32 * p;
         const bool here = k < n;
         slope[p] = here ? (real)of.slope[k] : (real)0;
-        diag[p] = here ? of.diag[k] : (real)0;
+        diag[p] = here ? K[k * SUBSET + k] : (real)0;
+        largest = fmaxf(largest, fabsf((float)diag[p]));
         no_rise[p] = here && of.up[k] > 0 ? 0 : INFINITE;
         no_fall[p] = here && of.down[k] > 0 ? 0 : -INFINITE;
         of_second |= (unsigned)(here && of.group[k]) << p;
     }
     // nothing is too large, nor too small, to be compared
     const float flat = fmaxf(1e-12f * -least_of_warp(-largest), 1e-37f);
-    double fall = 0;
     int updates = 0;
     while (updates < limit) {
         // the variable to rise: of smallest slope, in the group that is farthest from its optimum
@@ -276,21 +206,18 @@ template <int GROUPS> __device__ int update_pairs(
                 own = low < least ? p : own;
                 least = fminf(least, low);
             }
-            unsigned key = __reduce_min_sync(ALL, ordered(least));
-            unsigned at = __reduce_min_sync(ALL, ordered(least) == key ? lane + 32 * own : ALL);
-            const Found found = least_of_cluster({key, own_first + at, 0, false}, messages, turn, rank);
-            const float first = from_ordered(found.key);
-            float between = INFINITE;
-            if (GROUPS > 1) {
-                key = __reduce_min_sync(ALL, ~ordered(most));
-                between = from_ordered(~least_of_cluster({key, 0, 0, false}, messages, turn, rank).key) - first;
-            }
+            const float first = least_of_warp(least);
+            if (GROUPS > 1) most = -least_of_warp(-most);
+            const float between = GROUPS > 1 ? most - first : INFINITE;
+            const unsigned at = __reduce_min_sync(ALL, least == first ? lane + 32 * own : ALL);
             if (first < INFINITE && (GROUPS == 1 || between > violation))
-                violation = between, group = g, lowest = first, i = found.variable;
+                violation = between, group = g, lowest = first, i = at;
         }
         if (!(lowest < INFINITE)) break;
-        const real slope_i = (real)lowest, diag_i = of.diag[i];
-        const real *line_i = K + i * COLUMNS;
+        const real slope_i = sizeof(real) == sizeof(float)
+            ? (real)lowest : __shfl_sync(ALL, pick(slope, i / 32), i % 32);
+        const real *line_i = K + i * SUBSET;
+        const real diag_i = line_i[i];
         const double up_i = of.up[i];
         // its partner, which falls: the one that lowers the objective most
         real line[PER_LANE];
@@ -300,7 +227,7 @@ template <int GROUPS> __device__ int update_pairs(
         for (int p = 0; p < PER_LANE; p++) line[p] = line_i[lane + 32 * p];
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++) {
-            float ahead = own_first + lane + 32 * p == i ? 0 : (float)(slope[p] - slope_i) + no_fall[p];
+            float ahead = (float)(slope[p] - slope_i) + no_fall[p];
             if (GROUPS > 1) ahead = (int)(of_second >> p & 1) == group ? ahead : -INFINITE;
             ahead = fmaxf(ahead, 0.0f);
             widest = fmaxf(widest, ahead);
@@ -311,14 +238,10 @@ template <int GROUPS> __device__ int update_pairs(
             gain = fmaxf(gain, lowers);
         }
         const unsigned bits = __float_as_uint(gain), most = __reduce_max_sync(ALL, bits);
-        const bool any_wide = __ballot_sync(ALL, widest > enough);
-        const unsigned at = __reduce_min_sync(ALL, bits == most ? lane + 32 * own : ALL);
-        const unsigned with = __float_as_uint(__shfl_sync(ALL, step_of_own, at % 32));
-        const Found found = least_of_cluster({~most, own_first + at, with, any_wide}, messages, turn, rank);
-        if (found.key == ALL || !found.any) break;
-        const unsigned j = found.variable;
-        const real *line_j = K + j * COLUMNS;
-        const double best = __uint_as_float(found.with), down_j = of.down[j];
+        if (!most || !__ballot_sync(ALL, widest > enough)) break;
+        const unsigned j = __reduce_min_sync(ALL, bits == most ? lane + 32 * own : ALL);
+        const real *line_j = K + j * SUBSET;
+        const double best = __shfl_sync(ALL, step_of_own, j % 32), down_j = of.down[j];
         double step = best < up_i ? best : up_i;
         step = step < down_j ? step : down_j;
 #pragma unroll
@@ -333,58 +256,49 @@ template <int GROUPS> __device__ int update_pairs(
         }
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++) {
-            const unsigned k = own_first + lane + 32 * p;
+            const unsigned k = lane + 32 * p;
             if (k == i) no_rise[p] = step < up_i ? 0 : INFINITE, no_fall[p] = 0;
             if (k == j) no_fall[p] = step < down_j ? 0 : -INFINITE, no_rise[p] = 0;
         }
         __syncwarp();
-        // what is gained by the best step, twice that, is its product with how far the two are apart
-        fall += step * (double)__fdividef(__uint_as_float(~found.key), (float)best) * (1 - 0.5 * step / best);
         updates++;
     }
-    *fell = fall;
+#pragma unroll
+    for (int p = 0; p < PER_LANE; p++)
+        if (lane + 32 * p < n) of.slope[lane + 32 * p] += (double)slope[p];
     return updates;
 }
 
-// Kernel values of a subset's variables with some of them, those from ``first`` on. Many are on their way
-// at once: a load may not overtake a store by itself.
-__device__ void gather(real *K, const real *block, const int *subset, int first, int size)
+// Copied by a block. Many are on their way at once: a store may not overtake a load by itself.
+__device__ void copy_values(real *to, const real *from, int n)
 {
-    const int columns = min(COLUMNS, size - first), n = size * COLUMNS;
-    for (int begin = threadIdx.x; begin < n && columns > 0; begin += 16 * THREADS) {
+    for (int first = threadIdx.x; first < n; first += 16 * THREADS) {
         real values[16];
 #pragma unroll
-        for (int q = 0; q < 16; q++) {
-            const int e = begin + q * THREADS, c = e % COLUMNS;
-            if (e < n && c < columns)
-                values[q] = block[(long long)subset[e / COLUMNS] * WORKING_SET + subset[first + c]];
-        }
+        for (int q = 0; q < 16; q++) values[q] = first + q * THREADS < n ? from[first + q * THREADS] : (real)0;
 #pragma unroll
-        for (int q = 0; q < 16; q++) {
-            const int e = begin + q * THREADS;
-            if (e < n && e % COLUMNS < columns) K[e] = values[q];
-        }
+        for (int q = 0; q < 16; q++)
+            if (first + q * THREADS < n) to[first + q * THREADS] = values[q];
     }
 }
 
 // The dual in the variables chosen. ``block`` has their kernel values, ``inside`` room for five numbers
 // of each of a working set: slopes, how far each can rise and fall, the width between its bounds, and
-// what those move by that move in a subset.
+// what those move by that move in a subset; ``corner`` for the kernel values of a subset.
 //
-// A power of two of blocks that are there at once. All choose, the first CLUSTER of them solve, and the
-// first one tells the others how many moved: -1 where it came to the end.
-extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS) solve_working_set(
+// A power of two of blocks that are there at once. All choose, the first one solves, and tells the others
+// how many moved: -1 where it came to the end.
+extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     const real *block, const int *chosen, const int *n_chosen, const int *numbers,
     const double *scores, const int *at, double *coefs, const double *linear, const double *lower,
     const double *upper, const signed char *groups, int n_groups, double tol, double inner,
-    long long limit, double *inside, int *movers, signed char *group_of,
+    long long limit, double *inside, real *corner, int *movers, signed char *group_of,
     unsigned *arrivals, int *told, int *moved_rows, double *moves, int *n_moved, double *summary)
 {
     DYNAMIC_SHARED(real, K);
     __shared__ Subset of;
-    __shared__ Messages messages;
-    __shared__ double sums[THREADS], fallen;
-    __shared__ int subset[SUBSET], updated;
+    __shared__ double before[SUBSET], change_here[SUBSET], sums[THREADS];
+    __shared__ int subset[SUBSET], movers_here[SUBSET], updated;
     const int thread = threadIdx.x, n = *n_chosen;
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
     double *slope = inside, *up = slope + WORKING_SET, *down = up + WORKING_SET;
@@ -403,56 +317,54 @@ extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS) solve_working_
     long long updates = 0;
     double fell = 0;
     int size = 0;
-    unsigned turn = 0;
-    if (thread < 2 * CLUSTER * 2) messages.of[0][0][thread] = 0;  // the number of no message
     while (true) {
         wait_for_blocks(arrivals);
         float violation;
         size = choose_subset(slope, up, down, group_of, n, n_groups, enough, subset, size, &violation);
         if (!size) break;
-        if (blockIdx.x < CLUSTER) {
-            const int rank = blockIdx.x, own_first = rank * COLUMNS;
+        for (int e = everywhere; e < size * SUBSET; e += all) {
+            const int k = e / SUBSET, m = e % SUBSET;
+            if (m < size) corner[e] = block[(long long)subset[k] * WORKING_SET + subset[m]];
+        }
+        wait_for_blocks(arrivals);
+        if (blockIdx.x == 0) {
             const float narrow = fmaxf((float)enough, NARROWER * violation);
-            gather(K, block, subset, own_first, size);
+            copy_values(K, corner, size * SUBSET);
             for (int k = thread; k < size; k += THREADS) {
                 const int s = subset[k];
-                of.slope[k] = slope[s], of.up[k] = up[s], of.down[k] = down[s];
+                of.slope[k] = slope[s], of.up[k] = before[k] = up[s], of.down[k] = down[s];
                 of.width[k] = width[s], of.group[k] = group_of[s];
-                of.diag[k] = block[(long long)s * WORKING_SET + s];
             }
             __syncthreads();
             if (thread < 32) {
                 const int most = (int)min(limit - updates, (long long)UPDATES);
-                double fall;
-                const int count = n_groups == 1
-                    ? update_pairs<1>(K, of, messages, turn, rank, size, narrow, most, &fall)
-                    : update_pairs<2>(K, of, messages, turn, rank, size, narrow, most, &fall);
-                if (thread == 0) updated = count, fallen = fall;
+                const int count = n_groups == 1 ? update_pairs<1>(K, of, size, narrow, most)
+                                                : update_pairs<2>(K, of, size, narrow, most);
+                if (thread == 0) updated = count;
             }
             __syncthreads();
-            updates += updated, fell += fallen;
-        }
-        if (blockIdx.x == 0) {
+            updates += updated;
             int n_movers = 0;
+            double fall = 0;
             for (int first = 0; first < size; first += THREADS) {
                 const int k = first + thread, s = k < size ? subset[k] : 0;
-                const double by = k < size ? up[s] - of.up[k] : 0;
+                const double by = k < size ? before[k] - of.up[k] : 0;
                 int total;
                 const int rank = n_movers + rank_of(by != 0, &total);
                 if (by != 0) {
                     change[rank] = by, movers[rank] = s;
                     up[s] = of.up[k], down[s] = of.down[k];
+                    fall -= 0.5 * by * of.slope[k];
                 }
                 n_movers += total;
             }
+            fell += total_of_block(fall);
             if (thread == 0) *told = updated == 0 || updates >= limit ? -1 : n_movers;
         }
         wait_for_blocks(arrivals);
         const int n_movers = *told;
         if (n_movers < 0) break;
-        double *const changes = of.slope;
-        int *const rows = of.group;
-        for (int m = thread; m < n_movers; m += THREADS) changes[m] = change[m], rows[m] = movers[m];
+        for (int m = thread; m < n_movers; m += THREADS) movers_here[m] = movers[m], change_here[m] = change[m];
         __syncthreads();
         // a block has some columns, and each of its threads some of the movers for one of these
         const int across = (WORKING_SET + gridDim.x - 1) / gridDim.x;
@@ -464,7 +376,7 @@ extern "C" __global__ void IN_CLUSTERS __launch_bounds__(THREADS) solve_working_
             double sum = 0;
 #pragma unroll 8
             for (int m = here ? part : n_movers; m < n_movers; m += parts)
-                sum += changes[m] * (double)block[(long long)rows[m] * WORKING_SET + k];
+                sum += change_here[m] * (double)block[(long long)movers_here[m] * WORKING_SET + k];
             sums[thread] = sum;
             __syncthreads();
             if (here && part == 0) {
