@@ -194,7 +194,7 @@ class Namespace:
 class Operations:
     """Those of ``plain``, of these arrays."""
 
-    WORKING_SET = plain.WORKING_SET
+    WORKING_SET, SLOTS_PER_THREAD = plain.WORKING_SET, plain.SLOTS_PER_THREAD
 
     def __getattr__(self, name):
         function = getattr(plain, name)

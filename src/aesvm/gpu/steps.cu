@@ -189,10 +189,15 @@ struct Second { unsigned gain; int k, wide; double slope, room, diag, value; };
 // Kernel values of a variable with those of a thread.
 struct alignas(PER_THREAD * sizeof(real)) Values { real of[PER_THREAD]; };
 
-__device__ __forceinline__ Values values_of(const real *K, int k)
-{
-    return reinterpret_cast<const Values *>(K + (long long)k * WORKING_SET)[threadIdx.x];
-}
+// The lines of a working set's matrix: each variable's values with those of this thread.
+struct SetLines {
+    const real *K;
+
+    __device__ __forceinline__ Values of(int k) const
+    {
+        return reinterpret_cast<const Values *>(K + (long long)k * WORKING_SET)[threadIdx.x];
+    }
+};
 
 // The one of a thread's numbers at a position that only a thread knows: registers have no index.
 template <class T> __device__ __forceinline__ T pick(const T (&values)[PER_THREAD], int at)
@@ -203,47 +208,36 @@ template <class T> __device__ __forceinline__ T pick(const T (&values)[PER_THREA
     return found;
 }
 
-// The dual in the variables chosen, by updates of pairs; see aesvm.solver.pair_updates.
+// The dual in the variables of a block, by updates of pairs; see aesvm.solver.pair_updates. Returns how
+// many updates were made.
 //
-// One block, PER_THREAD variables to a thread. An update takes as long as its longest chain of
-// operations: so there is no branch but for the two variables that move, and the same is done for all
-// of a thread's variables side by side. Slopes are seen from the middle of the edges, and compared in
-// single precision; differences by which variables move are double.
-extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
-    const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
-    const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
-    const signed char *groups, int n_groups, double tol, double inner, long long limit,
-    int *moved_rows, double *moves, int *n_moved, double *summary)
+// A thread has PER_THREAD variables. ``up`` and ``down`` are how far each can rise and fall, ``width``
+// how far its bounds are apart; ``of_second`` has a bit for each that is of the second group. ``fell``
+// is by how much the updates lowered the objective in which a variable of this thread rose.
+//
+// An update takes as long as its longest chain of operations: so there is no branch but for the two
+// variables that move, and the same is done for all of a thread's variables side by side. Slopes are
+// seen from the middle of the edges, and compared in single precision; differences by which variables
+// move are double.
+template <class Lines> __device__ __forceinline__ long long minimise_by_pairs(
+    const Lines lines, int n_warps, const real (&diag)[PER_THREAD],
+    const double (&width)[PER_THREAD], unsigned of_second, int n_groups, float enough,
+    long long limit, double (&slope)[PER_THREAD], double (&up)[PER_THREAD],
+    double (&down)[PER_THREAD], double &fell)
 {
     __shared__ First firsts[2][UPDATE_WARPS];
     __shared__ Second seconds[2][UPDATE_WARPS];
-    __shared__ double moved_by[UPDATE_WARPS], fell_by[UPDATE_WARPS];
-    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, n = *n_chosen;
-    // how far each can rise, and fall
-    double slope[PER_THREAD], up[PER_THREAD], down[PER_THREAD], width[PER_THREAD];
-    real diag[PER_THREAD];
-    unsigned rises = 0, falls = 0, of_second = 0;  // a bit for each: of the second group
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
+    unsigned rises = 0, falls = 0;  // a bit for each variable
     Extreme largest = {0.0, -1};
 #pragma unroll
     for (int p = 0; p < PER_THREAD; p++) {
-        const int k = thread * PER_THREAD + p;
-        const bool here = k < n;
-        const int v = here ? chosen[k] : 0, group = here ? groups[v] : 0;
-        // between bounds that are equal, none moves
-        up[p] = here ? upper[v] - coefs[v] : 0, down[p] = here ? coefs[v] - lower[v] : 0;
-        width[p] = here ? upper[v] - lower[v] : 0;
         rises |= (unsigned)(up[p] > 0) << p, falls |= (unsigned)(down[p] > 0) << p;
-        of_second |= (unsigned)group << p;
-        const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
-        const bool both = lowest < 0.5 * FAR && highest > -0.5 * FAR;
-        slope[p] = here ? scores[at[v]] + linear[v] - (both ? 0.5 * (lowest + highest) : 0) : 0;
-        diag[p] = here ? K[(long long)k * WORKING_SET + k] : (real)0;
-        if (here) largest = better(largest, {fabs((double)diag[p]), k}, -1);
+        largest = better(largest, {fabs((double)diag[p]), thread * PER_THREAD + p}, -1);
     }
     const double flat = 1e-12 * best_of_block(largest, -1).slope + 1e-300;
-    const float enough = (float)fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
-    double fell = 0;  // the objective, by updates in which a variable of this thread rose
+    fell = 0;
     while (updates < limit) {
         const int turn = updates & 1;
         // the variable to rise: of smallest slope
@@ -281,12 +275,12 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
         unsigned first_key = 0;
         float violation = -INFINITE;
         for (int g = 0; g < n_groups; g++) {
-            const unsigned low = lane < UPDATE_WARPS ? firsts[turn][lane].key[g] : ALL;
+            const unsigned low = lane < n_warps ? firsts[turn][lane].key[g] : ALL;
             const unsigned least = __reduce_min_sync(ALL, low);
             const unsigned leaders = __ballot_sync(ALL, low == least);
             float own = 0;
             if (n_groups > 1) {
-                const unsigned high = lane < UPDATE_WARPS ? firsts[turn][lane].highest[g] : 0;
+                const unsigned high = lane < n_warps ? firsts[turn][lane].highest[g] : 0;
                 own = from_ordered(__reduce_max_sync(ALL, high)) - from_ordered(least);
             }
             if (own > violation) {
@@ -298,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
         if (!(seen_i < INFINITE)) break;
         const First &first = firsts[turn][from];
         const int i = first.k[of_group];
-        const Values line = values_of(K, i);
+        const Values line = lines.of(i);
         const double slope_i = first.slope[of_group], room_i = first.room[of_group];
         const double diag_i = first.diag[of_group];
         // its partner, which falls: the one that lowers the objective most
@@ -330,12 +324,12 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
             slot.diag = own_diag, slot.value = own_value;
         }
         __syncthreads();
-        const unsigned given = lane < UPDATE_WARPS ? seconds[turn][lane].gain : 0;
+        const unsigned given = lane < n_warps ? seconds[turn][lane].gain : 0;
         const unsigned most = __reduce_max_sync(ALL, given);
-        if (!__ballot_sync(ALL, lane < UPDATE_WARPS && seconds[turn][lane].wide)) break;
+        if (!__ballot_sync(ALL, lane < n_warps && seconds[turn][lane].wide)) break;
         const Second &second = seconds[turn][__ffs(__ballot_sync(ALL, given == most)) - 1];
         const int j = second.k;
-        const Values other = values_of(K, j);
+        const Values other = lines.of(j);
         const double difference = second.slope - slope_i, room_j = second.room;
         const double eta = diag_i + second.diag - 2 * second.value;
         const double step = fmin(difference / fmax(eta, flat), fmin(room_i, room_j));
@@ -361,6 +355,41 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
         }
         updates++;
     }
+    return updates;
+}
+
+// The dual in the variables chosen, by updates of pairs. One block.
+extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) update_pairs(
+    const real *K, const int *chosen, const int *n_chosen, const int *numbers, const double *scores,
+    const int *at, double *coefs, const double *linear, const double *lower, const double *upper,
+    const signed char *groups, int n_groups, double tol, double inner, long long limit,
+    int *moved_rows, double *moves, int *n_moved, double *summary)
+{
+    __shared__ double moved_by[UPDATE_WARPS], fell_by[UPDATE_WARPS];
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32, n = *n_chosen;
+    // how far each can rise, and fall
+    double slope[PER_THREAD], up[PER_THREAD], down[PER_THREAD], width[PER_THREAD];
+    real diag[PER_THREAD];
+    unsigned of_second = 0;
+#pragma unroll
+    for (int p = 0; p < PER_THREAD; p++) {
+        const int k = thread * PER_THREAD + p;
+        const bool here = k < n;
+        const int v = here ? chosen[k] : 0, group = here ? groups[v] : 0;
+        // between bounds that are equal, none moves
+        up[p] = here ? upper[v] - coefs[v] : 0, down[p] = here ? coefs[v] - lower[v] : 0;
+        width[p] = here ? upper[v] - lower[v] : 0;
+        of_second |= (unsigned)group << p;
+        const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
+        const bool both = lowest < 0.5 * FAR && highest > -0.5 * FAR;
+        slope[p] = here ? scores[at[v]] + linear[v] - (both ? 0.5 * (lowest + highest) : 0) : 0;
+        diag[p] = here ? K[(long long)k * WORKING_SET + k] : (real)0;
+    }
+    const float enough = (float)fmax(tol, inner * summary[VIOLATION]);
+    double fell;
+    const long long updates = minimise_by_pairs(
+        SetLines{K}, UPDATE_WARPS, diag, width, of_second, n_groups, enough, limit, slope, up, down,
+        fell);
     double moved = 0;
     int total = 0;
 #pragma unroll
