@@ -15,7 +15,7 @@ from aesvm.solver.small import balance
 
 WORKING_SET = 64
 
-SLOTS_PER_THREAD = 4
+MOST_SLOTS, SLOTS_PER_THREAD = 3328, 4
 
 
 def sum_lines(

@@ -194,7 +194,8 @@ class Namespace:
 class Operations:
     """Those of ``plain``, of these arrays."""
 
-    WORKING_SET, SLOTS_PER_THREAD = plain.WORKING_SET, plain.SLOTS_PER_THREAD
+    WORKING_SET = plain.WORKING_SET
+    MOST_SLOTS, SLOTS_PER_THREAD = plain.MOST_SLOTS, plain.SLOTS_PER_THREAD
 
     def __getattr__(self, name):
         function = getattr(plain, name)

@@ -335,7 +335,8 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch, operation):
                 inside.n -= 1
 
     class Checked:
-        WORKING_SET, SLOTS_PER_THREAD = plain.WORKING_SET, plain.SLOTS_PER_THREAD
+        WORKING_SET = plain.WORKING_SET
+        MOST_SLOTS, SLOTS_PER_THREAD = plain.MOST_SLOTS, plain.SLOTS_PER_THREAD
 
         def __getattr__(self, name):
             assert getattr(inside, "n", 0), "it is asked from where no device was chosen"

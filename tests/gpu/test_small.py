@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm import AESVC, AENuSVC, TimeLimit
 from aesvm.gpu.devices import Device
 from aesvm.gpu.small import DevicePairs
-from aesvm.machines import class_bundles
+from aesvm.machines import class_bundles, small_pairs
 from aesvm.solver import smo
 from tests import oracles
 
@@ -143,6 +143,14 @@ def test_where_there_is_no_room_the_model_is_the_same(stand_in, monkeypatch):
     found = AESVC(**parameters).fit(X, y, weights)
     assert not made
     assert_allclose(found.dual_objective_, wanted.dual_objective_, rtol=1e-6)
+
+
+def test_the_largest_pairs_have_room_in_a_block(emulated):
+    most, pairs = small_pairs.MOST_ROWS, np.array([[0, 1]])
+    for first, fits in ((1, True), (most // 2 - 1, True), (most + 1000, False)):
+        sizes = np.array([first, max(1, most - first)])
+        given = np.arange(sizes.sum()), sizes, pairs
+        assert DevicePairs(_Kernel(emulated), *given).has_room == fits
 
 
 def test_room_is_asked_for_the_values_of_small_pairs_alone(stand_in, monkeypatch):

@@ -104,12 +104,9 @@ class Work(NamedTuple):
 #: Variables that are solved for together, and how many of them a thread has in pair updates.
 WORKING_SET, PER_THREAD = 2048, 4
 
-#: Variables of a thread where a block solves a dual of two classes: each class takes a multiple of
-#: so many slots.
-SLOTS_PER_THREAD = 8
-
-#: Such code is compiled for duals of so many slots, of twice as many, four times, ...
-_LEAST_SLOTS = 1024
+#: The same where a block solves a dual of two classes: slots of both, at most, and how many of them
+#: a thread has. A class takes a multiple of these.
+MOST_SLOTS, SLOTS_PER_THREAD = 3328, 8
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -480,11 +477,8 @@ def solve_pairs(values: Any, duals: DeviceDuals, n_slots: int, linear: float, n_
     n_groups : int
         Two where the sum of each class is held.
     """
-    size = _LEAST_SLOTS
-    while size < n_slots:
-        size *= 2
-    definitions = f"WORKING_SET={size}", f"PER_THREAD={SLOTS_PER_THREAD}"
-    module = compiled("pairs.cu", "REAL=double", *definitions)
+    sizes = f"WORKING_SET={MOST_SLOTS}", f"PER_THREAD={SLOTS_PER_THREAD}"
+    module = compiled("pairs.cu", "REAL=double", *sizes)
     threads = -(-n_slots // (32 * SLOTS_PER_THREAD)) * 32
     updates = duals.most.copy()
     _kernel(module, "solve_pairs", values)(

@@ -1,6 +1,6 @@
 // Duals of two classes each (aesvm.solver.small), a block for each.
 //
-// Compiled with what steps.cu is; WORKING_SET is the number of slots that a dual has at most.
+// Compiled with what steps.cu is; WORKING_SET is how many slots a dual has at most.
 //
 // Kernel values of all rows with each other are at hand, class by class. A class begins at a slot whose
 // number is a multiple of PER_THREAD, so that all variables of a thread are of one class, and their

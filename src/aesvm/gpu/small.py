@@ -54,6 +54,7 @@ class DevicePairs:
         #: slots of each class: as many as its rows, and up to a multiple of those of a thread
         self.slots = np.where(has_pair, -(-sizes // unit) * unit, 0)
         self.places = np.cumsum(self.slots) - self.slots
+        self.largest = int(self.slots[pairs].sum(axis=1).max())  # slots of a pair
         # an empty slot has the last row of its class
         at = np.arange(int(self.slots.sum())) - np.repeat(self.places, self.slots)
         at = np.minimum(at, np.repeat(sizes - 1, self.slots))
@@ -61,10 +62,13 @@ class DevicePairs:
 
     @property
     def has_room(self) -> bool:
-        """Whether the device has room for twice the kernel values, and for copies of dense rows.
+        """Whether a block has room for each pair, and the device for twice the kernel values.
 
-        (Of rows that are not dense, values are computed by way of other arrays of that size.)
+        (Of rows that are not dense, values are computed by way of other arrays of that size. Dense
+        rows are copied.)
         """
+        if self.largest > self.device.operations.MOST_SLOTS:
+            return False
         X, n = self.kernel.rows.X, len(self.rows)
         width = 0 if sp.issparse(X) else padded(X.shape[1])
         return has_room_for(self.device, n, 16 * (n + width))
