@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -16,6 +18,8 @@ from aesvm.gpu.small import DevicePairs
 from aesvm.machines import class_bundles, small_pairs
 from aesvm.solver import smo
 from tests import oracles
+
+by_itself = smo.minimize
 
 
 @pytest.fixture(
@@ -33,7 +37,6 @@ def all_at_once(monkeypatch):
         raise AssertionError("a pair was solved by itself")
 
     monkeypatch.setattr(smo, "minimize", refuse)
-    monkeypatch.setattr("aesvm.gpu.dual.minimize", refuse)
 
 
 def classes(sizes=(1, 2, 5, 17, 40, 25, 3, 30, 8, 1), seed=0):
@@ -143,6 +146,30 @@ def test_where_there_is_no_room_the_model_is_the_same(stand_in, monkeypatch):
     found = AESVC(**parameters).fit(X, y, weights)
     assert not made
     assert_allclose(found.dual_objective_, wanted.dual_objective_, rtol=1e-6)
+
+
+def test_kernel_values_are_freed_before_larger_pairs_are_trained(stand_in, monkeypatch):
+    values, held, are_held = DevicePairs.values, [], []
+
+    class Noted(np.ndarray):
+        pass
+
+    def noted(own):
+        found = values(own).view(Noted)
+        held.append(weakref.ref(found))
+        return found
+
+    def watched(*given, **others):
+        are_held.append(held[-1]() is not None)
+        return by_itself(*given, **others)
+
+    monkeypatch.setattr(DevicePairs, "values", noted)
+    monkeypatch.setattr(smo, "minimize", watched)
+    monkeypatch.setattr(small_pairs, "MOST_ROWS", 60)
+    X, y, weights = classes((40, 50, 10, 8))
+    AESVC(gamma=0.5, device="cuda", refine="exact").fit(X, y, weights)
+    assert are_held
+    assert not any(are_held)
 
 
 def test_the_largest_pairs_have_room_in_a_block(emulated):
