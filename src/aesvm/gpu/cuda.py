@@ -1,4 +1,4 @@
-"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``rows.cu`` and ``steps.cu``.
+"""Operations compiled for a GPU, by CuPy: of ``tiles``, ``rows``, ``steps``, ``subsets``, ``pairs``.
 
 ``hull``, ``linear_algebra`` and ``shapley`` compile those of other files, by ``compiled``.
 """
@@ -46,6 +46,20 @@ class DeviceVariables(NamedTuple):
     @property
     def n(self) -> int:
         return len(self.coefs)
+
+
+class DeviceDuals(NamedTuple):
+    """Duals of two classes each; arrays of the device."""
+
+    places: Any  #: int32, (n_duals, 2): where the classes begin, among the slots of all classes
+    sizes: Any  #: int32, (n_duals, 2): rows of the classes
+    starts: Any  #: int32, of duals: where their variables begin among all
+    held: Any  #: float64: the sum of the magnitudes in a class; zero where it is not held
+    aims: Any  #: the violation to come to
+    most: Any  #: int64: updates at most
+    bounds: Any  #: float64, of all variables, as are the last two
+    coefs: Any
+    slopes: Any
 
 
 class Work(NamedTuple):
@@ -107,6 +121,10 @@ _SOLVERS, _MOST_BLOCKS = 512, 64
 
 #: Bytes of a block's shared memory that are for other things than kernel values.
 _OTHER_SHARED = 28 * 1024
+
+#: The same where a block solves a dual of two classes: slots of both, at most, and how many of them
+#: a thread has. A class takes a multiple of these.
+MOST_SLOTS, SLOTS_PER_THREAD = 3328, 8
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -488,6 +506,41 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
             work.summary,
         ),
     )
+
+
+def solve_pairs(values: Any, duals: DeviceDuals, n_slots: int, linear: float, n_groups: int) -> Any:
+    """Duals of two classes each, improved by updates of pairs: how many updates each took.
+
+    Parameters
+    ----------
+    values : array
+        Kernel values of all slots with each other, float64.
+    duals : DeviceDuals
+        Coefficients and slopes are brought up to date.
+    n_slots : int
+        Slots of both classes of a dual, at most.
+    linear : float
+        The p of ``solver.small``.
+    n_groups : int
+        Two where the sum of each class is held.
+    """
+    sizes = f"MOST_SLOTS={MOST_SLOTS}", f"PER_THREAD={SLOTS_PER_THREAD}"
+    module = compiled("pairs.cu", "REAL=double", *sizes)
+    threads = -(-n_slots // (32 * SLOTS_PER_THREAD)) * 32
+    updates = duals.most.copy()
+    _kernel(module, "solve_pairs", values)(
+        (len(duals.sizes),),
+        (threads,),
+        (
+            values,
+            np.int64(len(values)),
+            np.float64(linear),
+            np.int32(n_groups),
+            *duals,
+            updates,
+        ),
+    )
+    return updates
 
 
 def solve_definite(matrix: Any, right: Any) -> Any:

@@ -1,9 +1,8 @@
-// Steps of the dual's solver: which variables are solved for, these solved, which rest at a bound.
+// Steps of the dual's solver: which variables are solved for, and which rest at a bound.
 //
 // Compiled with
 //   REAL         float or double: the precision of kernel values
 //   WORKING_SET  the variables that are solved for together, a multiple of 64
-//   PER_THREAD   how many of them a thread has in updates of pairs; threads are a multiple of 32
 //
 // The problem is that of aesvm.solver.smo, in signed coefficients: slopes are scores + linear.
 // Nothing depends on the order in which threads come by.
