@@ -21,9 +21,12 @@ FOLDER = Path(__file__).parent / "recorded"
 TITLES = {
     "a9a": "a9a",
     "covtype": "covertype",
+    "heart2020": "heart2020",
     "ijcnn1": "ijcnn1",
     "kdd99": "KDD99",
+    "letters": "as of letters, 26 classes",
     "mnist": "mnist, 0 or not",
+    "usps": "usps, ten classes",
     "w8a": "w8a",
 }
 
@@ -102,7 +105,7 @@ def with_tables(text: str) -> str:
 
 
 def _title(line: pd.Series) -> str:
-    gamma = Fraction(line["gamma"]).limit_denominator(64)
+    gamma = Fraction(line["gamma"]).limit_denominator(256)
     size = f"{line['rows']:,} × {line['features']}"
     return f"{TITLES[line['data']]}, {size} ({line['C']:g}, {gamma})"
 

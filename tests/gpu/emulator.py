@@ -71,7 +71,8 @@ class _Kernel:
 
     def linear_launch(self, size, arguments, shared_mem, n_threads, stream, together):
         """Blocks that wait for each other: here a single one, which does the work of all."""
-        assert together and size % n_threads == 0
+        assert together
+        assert size % n_threads == 0
         self((1,), (n_threads,), arguments, shared_mem)
 
 

@@ -1,5 +1,6 @@
-"""Operations compiled for a GPU, by CuPy: of ``tiles``, ``rows``, ``steps``, ``subsets``, ``pairs``.
+"""Operations compiled for a GPU, by CuPy.
 
+Those of ``tiles.cu``, ``rows.cu``, ``steps.cu``, ``subsets.cu`` and ``pairs.cu``;
 ``hull``, ``linear_algebra`` and ``shapley`` compile those of other files, by ``compiled``.
 """
 

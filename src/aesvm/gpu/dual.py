@@ -211,7 +211,9 @@ class DeviceDual:
             inner, most, n_solved = 0.0, _UPDATES_OF_ALL, now.n
         operations.find_rows(work, now)
         self.vectors.write_square(work.numbers, work.n_chosen, work.block)
-        operations.solve_working_set(work, now, self.all.n_groups, 0.5 * aim, inner, min(limit, most))
+        operations.solve_working_set(
+            work, now, self.all.n_groups, 0.5 * aim, inner, min(limit, most)
+        )
         moved = work.moved_rows, work.moves, work.n_moved
         self.vectors.sum_lines(self.vectors, *moved, now.scores[None])
         self.n_columns = len(self.vectors)
