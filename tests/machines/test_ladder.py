@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
 from aesvm.machines import ladder
 from aesvm.machines.fit import train
-from aesvm.machines.ladder import split
 from aesvm.machines.plan import TABLE, Exact, Ladder, Sample
+from aesvm.machines.samples import sample
 from aesvm.sets.derive import prepare
 from aesvm.solver import host
 from tests.plans import set_table
@@ -204,18 +204,16 @@ def test_a_sample_has_the_shares_of_all_groups():
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(groups))
     prepared = prepare(np.arange(float(len(groups)))[:, None], groups, weights)
     ranks = np.random.default_rng(1).permutation(len(groups))
-    small, others = split(prepared, ranks, 400)
-    large, _ = split(prepared, ranks, 1600)
-    assert np.isin(small.rows, large.rows).all()
-    assert not np.isin(others, small.rows).any()
+    small = sample(prepared, ranks, 400)
+    assert np.isin(small.rows, sample(prepared, ranks, 1600).rows).all()
     assert [len(own) for own in small.groups] == [299, 100, 10]
     shares = np.bincount(groups[small.rows], small.weights[small.rows])
     np.testing.assert_allclose(
         shares / shares.sum(), np.bincount(groups, weights) / weights.sum(), rtol=1e-12
     )
-    whole, others = split(prepared, ranks, len(groups))
-    assert len(whole.rows) == len(groups)
-    assert np.unique(groups[others]).tolist() == [0, 1, 2]
+    assert len(sample(prepared, ranks, len(groups)).rows) == len(groups)
+    further = sample(prepared, ranks, 400, first=500)
+    assert not np.isin(further.rows, small.rows)[groups[further.rows] < 2].any()
 
 
 @EACH
