@@ -44,7 +44,7 @@ from benchmarks.records import FOLDER
 from benchmarks.report import Report, replace_file, show
 
 #: Rows to compare predictions on, and rows of the training set to compare objectives on.
-COMPARED, JUDGES = 10_000, 20_000
+COMPARED, JUDGES = 10_000, 10_000
 
 #: Limits in seconds, and orders of the rows.
 LIMITS, SEEDS = (1.0, 4.0, 16.0), (0, 1, 2)
@@ -133,19 +133,22 @@ def problem_of(
 ) -> Problem:
     """A problem of all rows but those that are compared on, or of so many."""
     data = GENERATED[name]() if name in GENERATED else report.data(name)
-    X, y = data.X.toarray() if sp.issparse(data.X) else data.X, data.y
+    X, y = _dense(data.X), data.y
     order = np.random.default_rng(0).permutation(len(y))
-    n_test = min(COMPARED, len(y) // 5)
     n_rows = 464_000 if name == "covtype" and rows is None else rows
-    train, test = order[n_test:][:n_rows], order[:n_test]
-    if data.X_test is not None:  # all of the others train
-        others = data.X_test.toarray() if sp.issparse(data.X_test) else data.X_test
-        train, test = order[:n_rows], np.arange(min(COMPARED, len(data.y_test)))
-        data = Dataset(data.name, X[train], y[train], others[test], data.y_test[test])
-    else:
+    if data.X_test is None or data.y_test is None:
+        n_test = min(COMPARED, len(y) // 5)
+        train, test = order[n_test:][:n_rows], order[:n_test]
         data = Dataset(data.name, X[train], y[train], X[test], y[test])
+    else:
+        train, X_test = order[:n_rows], _dense(data.X_test)[:COMPARED]
+        data = Dataset(data.name, X[train], y[train], X_test, data.y_test[:COMPARED])
     regression = y.dtype.kind == "f" and len(np.unique(y)) > 100
     return Problem(name, data, PROBLEMS[name], regression, clock)
+
+
+def _dense(X: Any) -> NDArray:
+    return X.toarray() if sp.issparse(X) else X
 
 
 def time_limit(report: Report) -> None:

@@ -154,9 +154,10 @@ class _Table(NamedTuple):
     #: there to 100,000 it was 1.75 to 1.8. To measure it on small samples is too uncertain. With
     #: 1.65, the last sample of covtype was cut after 4.4 s, and of no use.)
     power: float = 1.8
-    #: The largest sample is chosen to take this fraction of what is left. All rows are solved for
-    #: where a sample of so many is expected to take no longer.
+    #: All rows are solved for where a sample of so many is expected to take this fraction of what
+    #: is left. The largest sample is chosen to take ``largest`` of it.
     fills: float = 0.8
+    largest: float = 0.5
     #: A larger sample follows if it has this many times the rows of the one before. Where the
     #: largest one would have over ``far`` times as many, a sample between tells how long it takes;
     #: it is not needed if there is time for ``amply`` times the rows that there are.
@@ -421,13 +422,13 @@ class Ladder:
         n_rows = made.n_rows_in(TABLE.fills * left)
         if n_rows >= (n_all if n_all <= n_far else TABLE.amply * n_all):
             return self.goal
-        n_rows = min(n_rows, n_all)
+        n_rows = min(made.n_rows_in(TABLE.largest * left), n_all)
         if n_rows > n_far:
             larger = TABLE.larger_sample
             return Sample(min(larger * made.n_rows, n_rows // larger))
         if n_rows >= TABLE.worth_a_sample * made.n_rows:
             return Sample(n_rows)
-        n_further = min(n_rows, n_all - made.n_used, made.n_rows)
+        n_further = min(made.n_rows_in(TABLE.fills * left), n_all - made.n_used, made.n_rows)
         if n_further >= TABLE.worth_another * made.n_rows:
             return Sample(n_further, is_further=True)
         # of several machines, those that are reached are exact
