@@ -188,6 +188,23 @@ def test_further_rows_make_a_model_of_samples_better(name, monkeypatch):
     assert model.certificate_.objective == pytest.approx(two, rel=1e-6)
 
 
+@EACH
+def test_where_there_is_no_time_for_all_rows_the_gap_is_estimated_from_some(name, monkeypatch):
+    monkeypatch.setattr(samples, "_LEAST_JUDGES", 500)
+    set_table(monkeypatch, first_samples=(500, 600))
+    X, y = rows(3000)
+    script(monkeypatch)
+    limit = TimeLimit(1.0, Clock(monkeypatch, Sample(600), 10**6))
+    monkeypatch.setattr(ladder.Look, "each", property(lambda look: np.inf))
+    certificate = fitted(FAMILY[name], limit, X, y)[0].certificate_
+    exact = clone(FAMILY[name]).set_params(refine="exact").fit(X, y).certificate_
+    assert certificate.objective is None
+    assert "not computed" not in certificate.verdict()
+    proven = fitted(FAMILY[name], TimeLimit(1.0, clock=lambda: 0.0), X, y)[0].certify(X, y)
+    above = (proven.objective - exact.objective) / abs(proven.objective)
+    assert above <= certificate.estimated_gap + certificate.estimated_gap_error
+
+
 class Oracle:
     """Objectives of machines of two classes or of values, by all rows and scikit-learn's kernel."""
 
