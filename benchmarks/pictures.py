@@ -217,9 +217,15 @@ def time_limits() -> Figure:
                 axis.plot(here["limit s"], values, marker, color=color, ms=4, alpha=0.6)
                 axis.plot(means.index, means, color=color, label=WAYS[way])
             _style(axis, ("x",))
+            axis.set_xticks(sorted(own.loc[own["how"] != "exact", "limit s"].unique()))
             axis.set_ylabel(label if column == 0 else "", fontsize=8)
         if own["above %"].notna().sum() > 1:
             axes[0, column].set_yscale("log")
+            for which in ("major", "minor"):
+                axes[0, column].tick_params(labelsize=7, which=which)
+                getattr(axes[0, column].yaxis, f"set_{which}_formatter")(
+                    FuncFormatter(lambda value, _: f"{value:g}")
+                )
         else:
             axes[0, column].set_axis_off()
         axes[0, column].set_title(f"{TITLES[data]}\n{rows:,} rows", fontsize=9)

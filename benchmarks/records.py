@@ -30,6 +30,8 @@ TITLES = {
     "heart2020": "heart2020",
     "mnist_digits": "mnist, ten digits",
     "sines": "sines, regression",
+    "moons": "moons",
+    "hypercube": "hypercube",
 }
 
 
