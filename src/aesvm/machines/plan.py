@@ -392,7 +392,7 @@ class Ladder:
     >>> print(ladder.next(Sampled(1000, seconds=0.01), left=9.9))
     the SVM of 4,000 rows
     >>> print(ladder.next(Sampled(4000, seconds=0.1), left=1.0))
-    the SVM of 12,699 rows
+    the SVM of 9,780 rows
     >>> print(ladder.next(Sampled(20_000, seconds=0.3), left=9.7))
     exact (auto, in time)
     """
