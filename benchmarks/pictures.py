@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.limits import LIMIT
 from benchmarks.records import TITLES, WAYS, recorded
@@ -40,7 +40,10 @@ COLORS = {
 ROOT = Path(__file__).parents[1]
 
 #: Objectives closer to the optimum than this are drawn here, in percent.
-_LEAST_ABOVE = 1e-3
+_LEAST_ABOVE = 1e-2
+
+#: Datasets in a row of that chart.
+_IN_A_ROW = 5
 
 #: Columns of the table of refinement: title, scale and limits.
 PANELS: dict[str, tuple[str, dict[str, Any], tuple[float, float] | None]] = {
@@ -204,8 +207,13 @@ def time_limits() -> Figure:
     """
     about, lines = recorded("time_limit")
     names = list(dict.fromkeys(zip(lines["data"], lines["rows"], strict=True)))
-    figure = Figure(figsize=(2.5 * len(names), 5.4))
-    axes = figure.subplots(2, len(names), squeeze=False)
+    n_blocks = -(-len(names) // _IN_A_ROW)
+    figure = Figure(figsize=(2.4 * _IN_A_ROW, 4.6 * n_blocks))
+    axes = figure.subplots(2 * n_blocks, _IN_A_ROW, squeeze=False)
+    # a column of two for each dataset
+    axes = np.hstack(np.split(axes, n_blocks))
+    for axis in axes[:, len(names) :].flat:
+        axis.set_axis_off()
     panels = {"above %": "objective above the optimum, %", "same %": "as the exact SVM's, %"}
     for column, (data, rows) in enumerate(names):
         own = lines[(lines["data"] == data) & (lines["rows"] == rows)]
@@ -218,14 +226,12 @@ def time_limits() -> Figure:
                 axis.plot(means.index, means, color=color, label=WAYS[way])
             _style(axis, ("x",))
             axis.set_xticks(sorted(own.loc[own["how"] != "exact", "limit s"].unique()))
-            axis.set_ylabel(label if column == 0 else "", fontsize=8)
+            axis.set_ylabel(label if column % _IN_A_ROW == 0 else "", fontsize=8)
         if own["above %"].notna().sum() > 1:
             axes[0, column].set_yscale("log")
-            for which in ("major", "minor"):
-                axes[0, column].tick_params(labelsize=7, which=which)
-                getattr(axes[0, column].yaxis, f"set_{which}_formatter")(
-                    FuncFormatter(lambda value, _: f"{value:g}")
-                )
+            axes[0, column].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=9))
+            axes[0, column].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes[0, column].yaxis.set_minor_formatter(NullFormatter())
         else:
             axes[0, column].set_axis_off()
         axes[0, column].set_title(f"{TITLES[data]}\n{rows:,} rows", fontsize=9)
@@ -234,7 +240,7 @@ def time_limits() -> Figure:
     figure.legend(keys, labels, loc="lower center", ncol=len(WAYS), fontsize=8, frameon=False)
     noted = f"{about['machine']}, {about['date']}; {about['seconds']}"
     figure.text(0.99, 0.005, noted, ha="right", fontsize=6, color="#57606a")
-    figure.tight_layout(rect=(0, 0.06, 1, 1))
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
     return figure
 
 
