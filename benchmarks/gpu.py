@@ -3,16 +3,19 @@
     AESVM_DATA=FOLDER python -m benchmarks.gpu [values exact large sets ...]
 
 Seconds are from rows on the host to a model: the median of three, after one that compiles; of many
-rows (``large``, ``rows``) those of a single fit.
+rows (``large``, ``rows``) those of a single fit. ``exact large --record`` writes what they found to
+``recorded/gpu.json``, from which the table of the documentation is made.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import threading
 import time
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +32,13 @@ from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings, reduce, union
 from benchmarks import other_datasets
 from benchmarks.datasets import FLIGHTS, SEED, load
+from benchmarks.speed import letters
+
+#: What the documentation's table and chart are made of.
+RECORD = Path(__file__).parent / "recorded" / "gpu.json"
+
+#: Data of ``other_datasets``.
+OTHERS = ("heart2020", "usps")
 
 #: The last rows of covtype, in a random order, are tested with.
 TEST = 20_000
@@ -62,6 +72,10 @@ EXACT = [
     Exact("covtype", 464_000, 1.0, 1.0, 14.4, 3.56),
     Exact("covtype", 50_000, 128.0, 1 / 16, cuml=0.81),
     Exact("covtype", 50_000, 128.0, 4.0),
+    Exact("heart2020", 100_000, 1.0, 1 / 25),
+    Exact("heart2020", 255_836, 1.0, 1 / 25),
+    Exact("usps", None, 1.0, 1 / 256),
+    Exact("letters", None, 1.0, 1 / 16),
 ]
 
 #: These take some ten seconds each, and are fitted once.
@@ -113,24 +127,34 @@ class MemoryWatch:
 
 
 def problem(name: str, rows: int | None, folder: Path | None) -> tuple[Any, Any, Any, Any]:
-    data = load(name, folder)
+    if name == "letters":
+        X, y = letters()
+        return X, y, X, y
+    data = other_datasets.load(name, folder) if name in OTHERS else load(name, folder)
+    if data.X_test is None and (rows is None or rows >= len(data.y)):
+        return data.X, data.y, data.X, data.y
     if rows is None:
         return data.X, data.y, data.X_test, data.y_test
     part = data.in_order(SEED, rows, TEST)
     return part.X, part.y, part.X_test, part.y_test
 
 
-def exact(folder: Path | None, device: str) -> None:
-    """Exact SVMs beside ThunderSVM and cuML."""
-    _compare(EXACT, 3, folder, device)
+def exact(folder: Path | None, device: str) -> list[dict[str, Any]]:
+    """Exact SVMs beside ThunderSVM and cuML; of data without test rows, accuracy is of its rows."""
+    return _compare(EXACT, 3, folder, device)
 
 
-def large(folder: Path | None, device: str) -> None:
-    """The same of 464,000 rows, with larger C and gamma."""
-    _compare(LARGE, 1, folder, device)
+def large(folder: Path | None, device: str) -> list[dict[str, Any]]:
+    """The same of 464,000 rows, with larger C and gamma, after a smaller fit that compiles."""
+    X, y, _, _ = problem("covtype", 50_000, folder)
+    AESVC(C=128.0, gamma=1 / 16, refine="exact", device=device).fit(X, y)
+    return _compare(LARGE, 1, folder, device)
 
 
-def _compare(problems: list[Exact], times: int, folder: Path | None, device: str) -> None:
+def _compare(
+    problems: list[Exact], times: int, folder: Path | None, device: str
+) -> list[dict[str, Any]]:
+    lines: list[dict[str, Any]] = []
     print(
         f"{'data':28} {'s':>7} {'Thunder':>8} {'cuML':>7} {'vectors':>9} {'accuracy':>9} {'gap':>8}"
     )
@@ -140,6 +164,7 @@ def _compare(problems: list[Exact], times: int, folder: Path | None, device: str
             X, X_test = X.toarray(), X_test.toarray()
         model = AESVC(C=one.C, gamma=one.gamma, refine="exact", device=device)
         seconds, model = repeated(lambda model=model, X=X, y=y: model.fit(X, y), times)  # type: ignore[misc]
+        accuracy = float(model.score(X_test, y_test))
         name = f"{one.data} {one.rows or ''} ({one.C:g}, {one.gamma:g}){' dense' * one.dense}"
         others = (
             f"{'' if known is None else known:{w}}"
@@ -147,8 +172,17 @@ def _compare(problems: list[Exact], times: int, folder: Path | None, device: str
         )
         print(
             f"{name:28} {seconds:7.3f} {' '.join(others)} {len(model.support_):9,} "
-            f"{model.score(X_test, y_test):9.4f} {model.certificate_.relative_gap:8.1e}"
+            f"{accuracy:9.4f} {model.certificate_.relative_gap:8.1e}",
+            flush=True,
         )
+        data = {"data": one.data, "rows": X.shape[0], "features": X.shape[1]}
+        given = {**data, "C": one.C, "gamma": one.gamma}
+        known = {"support vectors": len(model.support_), "accuracy": accuracy}
+        lines.append({**given, "program": "aesvm", "fit s": seconds, **known})
+        for program, theirs in (("ThunderSVM", one.thunder), ("cuML", one.cuml)):
+            if theirs is not None:
+                lines.append({**given, "program": program, "fit s": theirs})
+    return lines
 
 
 def values(folder: Path | None, device: str) -> None:
@@ -239,23 +273,33 @@ def digits(folder: Path | None, device: str) -> None:
 
 
 def rows(folder: Path | None, device: str) -> None:
-    """2,000,000 generated rows of 20 features, a tenth of the labels flipped."""
+    """Generated rows of 20 features, a tenth of the labels flipped."""
+    _of_many_rows(2_000_000, device, refine="exact")
+    _of_many_rows(2_000_000, device)
+    _of_many_rows(4_000_000, device, refine="exact")
+
+
+def deadline(folder: Path | None, device: str) -> None:
+    """What a minute is enough for, of ten million such rows."""
+    _of_many_rows(10_000_000, device, time_limit=60.0)
+
+
+def _of_many_rows(n: int, device: str, **parameters: Any) -> None:
     random = np.random.default_rng(0)
-    X = random.normal(size=(2_020_000, 20)).astype(np.float32)
+    X = random.normal(size=(n + TEST, 20)).astype(np.float32)
     y = (X[:, :5].sum(axis=1) * X[:, 5] > 0) ^ (random.random(len(X)) < 0.1)
-    for refine in ("exact", "auto"):
-        model = AESVC(gamma="scale", refine=refine, device=device, verbose=1)
-        begin = time.perf_counter()
-        with MemoryWatch(opened(device)) as watch:
-            model.fit(X[:2_000_000], y[:2_000_000])
-        seconds = time.perf_counter() - begin
-        accuracy = model.score(X[2_000_000:], y[2_000_000:])
-        print(
-            f"2,000,000 rows, {refine}: {seconds:.1f} s, {len(model.support_):,} support vectors, "
-            f"accuracy {accuracy:.4f}, "
-            f"{watch.peak / 2**30:.2f} GiB of the device"
-        )
-        print(model.certificate_)
+    model = AESVC(gamma="scale", device=device, verbose=1, **parameters)
+    begin = time.perf_counter()
+    with MemoryWatch(opened(device)) as watch:
+        model.fit(X[:n], y[:n])
+    seconds = time.perf_counter() - begin
+    accuracy = model.score(X[n:], y[n:])
+    print(
+        f"{n:,} rows, {parameters}: {seconds:.1f} s, {len(model.support_):,} support vectors, "
+        f"accuracy {accuracy:.4f}, {watch.peak / 2**30:.2f} GiB of the device",
+        flush=True,
+    )
+    print(model.certificate_)
 
 
 def opened(name: str) -> Device:
@@ -264,7 +308,7 @@ def opened(name: str) -> Device:
     return cuda_device(number_of(name))
 
 
-QUESTIONS = {
+QUESTIONS: dict[str, Callable[[Path | None, str], list[dict[str, Any]] | None]] = {
     "values": values,
     "exact": exact,
     "large": large,
@@ -273,6 +317,7 @@ QUESTIONS = {
     "predict": predict,
     "digits": digits,
     "rows": rows,
+    "deadline": deadline,
 }
 
 
@@ -281,11 +326,17 @@ def main() -> None:
     parser.add_argument("questions", nargs="*", metavar="question", help=", ".join(QUESTIONS))
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
+    parser.add_argument("--record", type=Path, nargs="?", const=RECORD, help="a JSON file")
+    parser.add_argument("--machine", default="NVIDIA H200", help="what the record calls it")
     options = parser.parse_args()
     folder = None if options.data_dir is None else Path(options.data_dir)
     opened(options.device)
+    lines: list[dict[str, Any]] = []
     for name in options.questions or QUESTIONS:
-        QUESTIONS[name](folder, options.device)
+        lines += QUESTIONS[name](folder, options.device) or []
+    if options.record:
+        about = {"date": date.today().isoformat(), "machine": options.machine}
+        options.record.write_text(json.dumps({**about, "rows": lines}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """``python -m benchmarks.pictures FOLDER [RESULTS.json]``: the docs' pictures.
 
-The chart of seconds from recorded runs, the layers of the package and the flow chart of
-``refine="auto"``; and with results, those of refinement and of growing streams.
+The charts of seconds and of time limits from recorded runs, the layers of the package and the flow
+chart of ``refine="auto"``; and with results, those of refinement and of growing streams.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from benchmarks.limits import LIMIT
-from benchmarks.records import TITLES, recorded
+from benchmarks.records import TITLES, WAYS, recorded
 from benchmarks.streams import GROWTH
 
 COLORS = {
@@ -38,6 +38,12 @@ COLORS = {
 }
 
 ROOT = Path(__file__).parents[1]
+
+#: Objectives closer to the optimum than this are drawn here, in percent.
+_LEAST_ABOVE = 1e-2
+
+#: Datasets in a row of that chart.
+_IN_A_ROW = 5
 
 #: Columns of the table of refinement: title, scale and limits.
 PANELS: dict[str, tuple[str, dict[str, Any], tuple[float, float] | None]] = {
@@ -80,6 +86,7 @@ def drawn(tables: dict[str, dict], folder: Path) -> list[Path]:
         "pictures/speed.png": speed(),
         "pictures/layers.png": layers(),
         "pictures/auto.png": auto_chart(),
+        "pictures/time_limit.png": time_limits(),
     }
     for title, table in tables.items():
         lines = pd.DataFrame(table["rows"])
@@ -184,6 +191,56 @@ def speed() -> Figure:
         0.99, 0.015, f"{front['date']}; GPU {gpu['date']}", ha="right", fontsize=7, color="#57606a"
     )
     figure.tight_layout(rect=(0, 0.07, 1, 1))
+    return figure
+
+
+#: Colours and markers of the ways to use some seconds.
+_WAYS = dict(
+    zip(WAYS, (("#d94801", "o"), ("#238b45", "s"), ("#8a6d3b", "D"), ("#2171b5", "^")), strict=True)
+)
+
+
+def time_limits() -> Figure:
+    """Objective above the optimum, and predictions as the exact SVM's, against the limit.
+
+    Each run is a mark; lines join the means of several.
+    """
+    about, lines = recorded("time_limit")
+    names = list(dict.fromkeys(zip(lines["data"], lines["rows"], strict=True)))
+    n_blocks = -(-len(names) // _IN_A_ROW)
+    figure = Figure(figsize=(2.4 * _IN_A_ROW, 4.6 * n_blocks))
+    axes = figure.subplots(2 * n_blocks, _IN_A_ROW, squeeze=False)
+    # a column of two for each dataset
+    axes = np.hstack(np.split(axes, n_blocks))
+    for axis in axes[:, len(names) :].flat:
+        axis.set_axis_off()
+    panels = {"above %": "objective above the optimum, %", "same %": "as the exact SVM's, %"}
+    for column, (data, rows) in enumerate(names):
+        own = lines[(lines["data"] == data) & (lines["rows"] == rows)]
+        for axis, (what, label) in zip(axes[:, column], panels.items(), strict=True):
+            for way, (color, marker) in _WAYS.items():
+                here = own[own["how"] == way].dropna(subset=what)
+                values = here[what].clip(lower=_LEAST_ABOVE) if what == "above %" else here[what]
+                means = values.groupby(here["limit s"]).mean()
+                axis.plot(here["limit s"], values, marker, color=color, ms=4, alpha=0.6)
+                axis.plot(means.index, means, color=color, label=WAYS[way])
+            _style(axis, ("x",))
+            axis.set_xticks(sorted(own.loc[own["how"] != "exact", "limit s"].unique()))
+            axis.set_ylabel(label if column % _IN_A_ROW == 0 else "", fontsize=8)
+        if own["above %"].notna().sum() > 1:
+            axes[0, column].set_yscale("log")
+            axes[0, column].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=9))
+            axes[0, column].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            axes[0, column].yaxis.set_minor_formatter(NullFormatter())
+        else:
+            axes[0, column].set_axis_off()
+        axes[0, column].set_title(f"{TITLES[data]}\n{rows:,} rows", fontsize=9)
+        axes[1, column].set_xlabel("limit, s", fontsize=8)
+    keys, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(keys, labels, loc="lower center", ncol=len(WAYS), fontsize=8, frameon=False)
+    noted = f"{about['machine']}, {about['date']}; {about['seconds']}"
+    figure.text(0.99, 0.005, noted, ha="right", fontsize=6, color="#57606a")
+    figure.tight_layout(rect=(0, 0.04, 1, 1))
     return figure
 
 

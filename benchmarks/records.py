@@ -1,6 +1,7 @@
 """Runs that were recorded: what the charts and the tables of docs/benchmarks.md are made from.
 
-``python -m benchmarks front`` writes ``recorded/front.json``. ``recorded/gpu.json`` holds runs of
+``python -m benchmarks front`` writes ``recorded/front.json``, and ``python -m
+benchmarks.time_limit --record`` ``recorded/time_limit.json``. ``recorded/gpu.json`` holds runs of
 ``python -m benchmarks.gpu`` and of the rivals' programs on a GPU. ``make docs-figures`` makes the
 charts and the tables.
 """
@@ -21,10 +22,19 @@ FOLDER = Path(__file__).parent / "recorded"
 TITLES = {
     "a9a": "a9a",
     "covtype": "covertype",
+    "heart2020": "heart2020",
     "ijcnn1": "ijcnn1",
     "kdd99": "KDD99",
+    "letters": "as of letters, 26 classes",
     "mnist": "mnist, 0 or not",
+    "usps": "usps, ten classes",
     "w8a": "w8a",
+    "flights": "flights",
+    "heart2020": "heart2020",
+    "mnist_digits": "mnist, ten digits",
+    "sines": "sines, regression",
+    "moons": "moons",
+    "hypercube": "hypercube",
 }
 
 
@@ -86,8 +96,55 @@ def gpu_table() -> str:
     return _table(head, body)
 
 
+#: What ``time_limit.json`` calls the ways to use some seconds, and their titles.
+WAYS = {
+    "time_limit": "time_limit",
+    "sample": "exact SVM of a sample, aesvm",
+    "intelex": "exact SVM of a sample, intelex",
+    "Nystroem": "Nystroem + linear",
+}
+
+
+def time_limit_table() -> str:
+    """The objective above the optimum and the labels of each way; of several seeds, the worst."""
+    about, lines = recorded("time_limit")
+    head = ["data, rows", "limit, s", *WAYS.values(), "took, s"]
+    body = []
+    limited = lines[lines["how"] != "exact"]
+    for (data, rows), group in limited.groupby(["data", "rows"], sort=False):
+        for limit, own in group.groupby("limit s"):
+            each = [_bought(own[own["how"] == way]) for way in WAYS]
+            took = own[own["how"] == "time_limit"]["seconds"].max()
+            body.append([f"{TITLES[data]}, {rows:,}", f"{limit:g}", *each, _seconds(took)])
+    exact = lines[lines["how"] == "exact"]
+    known = "; ".join(
+        f"{TITLES[line.data]} {line.rows:,}: {_seconds(line.seconds)} s"
+        for line in exact.itertuples()
+    )
+    seconds = about["seconds"]
+    about_runs = f"Exact SVMs: {known}. {about['machine']}, {about['date']}; {seconds}."
+    return f"{_table(head, body)}\n\n{about_runs}"
+
+
+def _bought(lines: pd.DataFrame) -> str:
+    """What a way gave: above the optimum, as the exact SVM's; the worst of several runs."""
+    if not len(lines):
+        return "–"
+    above, same = lines["above %"].max(), lines["same %"].min()
+    parts = [] if pd.isna(above) else [_percent(max(above, 0.0))]
+    return "; ".join([*parts, f"{same:.2f}"])
+
+
+def _percent(value: float) -> str:
+    return f"{value:.2g} %" if value < 10 else f"{value:.0f} %"
+
+
 #: Tables of docs/benchmarks.md, by the name that marks their place.
-TABLES: dict[str, Callable[[], str]] = {"front": front_table, "gpu": gpu_table}
+TABLES: dict[str, Callable[[], str]] = {
+    "front": front_table,
+    "gpu": gpu_table,
+    "time_limit": time_limit_table,
+}
 
 
 def with_tables(text: str) -> str:
@@ -102,7 +159,7 @@ def with_tables(text: str) -> str:
 
 
 def _title(line: pd.Series) -> str:
-    gamma = Fraction(line["gamma"]).limit_denominator(64)
+    gamma = Fraction(line["gamma"]).limit_denominator(256)
     size = f"{line['rows']:,} × {line['features']}"
     return f"{TITLES[line['data']]}, {size} ({line['C']:g}, {gamma})"
 

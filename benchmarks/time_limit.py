@@ -1,9 +1,15 @@
 """What the same seconds buy: ``time_limit``, the exact SVM of a sample, Nystroem features.
 
-python -m benchmarks time_limit
-python -m benchmarks.time_limit covtype --rows 100000 --limits 1 3 10 --data-dir FOLDER
-python -m benchmarks.time_limit covtype --processor-time
-python -m benchmarks.time_limit --picture docs/pictures/time_limit.png RESULTS.json
+python -m benchmarks time_limit                   all problems
+python -m benchmarks.time_limit covtype --rows 100000 --limits 1 4 16 --seeds 0 1
+python -m benchmarks.time_limit covtype --processor-time --record
+
+A seed is an order of the rows. The samples of ours and of others, which are compared with the first
+seed, begin with other rows then. The exact SVM is trained once. ``--record`` puts the lines in
+``recorded/time_limit.json``, in place of earlier ones of the same data.
+
+Objectives are compared on the same random rows for all models: what a model's losses there have
+more than the exact SVM's stands for all rows. (The norms of w are those of the models.)
 
 On a machine that does other work, too, ``--processor-time`` counts the processor time of this
 process, divided by the threads, in place of seconds: of fits with a limit, too.
@@ -14,6 +20,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,25 +28,32 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from matplotlib.figure import Figure
+import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.datasets import make_classification, make_moons
 from sklearn.kernel_approximation import Nystroem
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC, LinearSVR
 
 from aesvm import AESVC, AESVR, TimeLimit
+from benchmarks import rivals
 from benchmarks.__main__ import RESULTS
-from benchmarks.datasets import Dataset
-from benchmarks.report import Report, show
+from benchmarks.datasets import Dataset, MissingError
+from benchmarks.machine import processor
+from benchmarks.records import FOLDER
+from benchmarks.report import Report, replace_file, show
 
-#: Rows that are trained on at most, rows to compare predictions on, and limits in seconds.
-ROWS, COMPARED, LIMITS = 100_000, 10_000, (0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
+#: Rows to compare predictions on, and rows of the training set to compare objectives on.
+COMPARED, JUDGES = 10_000, 10_000
+
+#: Limits in seconds, and orders of the rows.
+LIMITS, SEEDS = (1.0, 4.0, 16.0), (0, 1, 2)
 
 #: The title of the table.
 TITLE = "A time limit"
 
 #: Rows of the smallest sample, and vectors of the smallest map; each next one has twice as many.
-_LEAST_SAMPLE, _LEAST_MAP = 1000, 64
+_LEAST_SAMPLE, _LEAST_MAP = 4000, 128
 
 
 class Problem(NamedTuple):
@@ -62,6 +76,12 @@ class Problem(NamedTuple):
     def machine(self, **others: Any) -> Any:
         return (AESVR if self.regression else AESVC)(**self.parameters, **others)
 
+    def in_order(self, seed: int) -> Problem:
+        """The same rows in another order."""
+        order = np.random.default_rng(seed).permutation(len(self.data.y))
+        data = self.data._replace(X=self.data.X[order], y=self.data.y[order])
+        return self._replace(data=data)
+
 
 #: Parameters by dataset.
 PROBLEMS: dict[str, dict[str, Any]] = {
@@ -69,50 +89,84 @@ PROBLEMS: dict[str, dict[str, Any]] = {
     "heart2020": {"C": 1.0, "gamma": 1 / 25},
     "flights": {"C": 1.0, "gamma": 1 / 33},
     "mnist_digits": {"C": 10.0, "gamma": 0.02},
-    "kin40k": {"C": 10.0, "gamma": 1 / 8, "epsilon": 0.1},
+    "sines": {"C": 1.0, "gamma": 1 / 8, "epsilon": 0.1},
+    "ijcnn1": {"C": 1.0, "gamma": 1.0},
+    "a9a": {"C": 1.0, "gamma": 1 / 16},
+    "w8a": {"C": 1.0, "gamma": 1 / 16},
+    "mnist": {"C": 1.0, "gamma": 0.02},
+    "moons": {"C": 1.0, "gamma": 2.0},
+    "hypercube": {"C": 1.0, "gamma": 1 / 20},
+}
+
+
+def sines(n_rows: int = 200_000 + COMPARED) -> Dataset:
+    """A regression: the sum of the sines of six random directions in 8 dimensions, and noise."""
+    random = np.random.default_rng(0)
+    X = random.standard_normal((n_rows, 8))
+    y = np.sin(X @ random.standard_normal((8, 6))).sum(axis=1)
+    return Dataset("sines", X, y + 0.3 * random.standard_normal(n_rows))
+
+
+def moons(n_rows: int = 100_000 + COMPARED) -> Dataset:
+    """Two moons that overlap."""
+    return Dataset("moons", *make_moons(n_rows, noise=0.3, random_state=0))
+
+
+def hypercube(n_rows: int = 100_000 + COMPARED) -> Dataset:
+    """Clusters at the corners of a cube, with a tenth of the labels wrong."""
+    X, y = make_classification(n_rows, n_informative=8, flip_y=0.1, random_state=0)
+    return Dataset("hypercube", X, y)
+
+
+GENERATED: dict[str, Callable[[], Dataset]] = {
+    "sines": sines,
+    "moons": moons,
+    "hypercube": hypercube,
 }
 
 
 def problem_of(
     name: str,
     report: Report,
-    rows: int,
-    seed: int,
+    rows: int | None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Problem:
-    """A problem of so many rows at most, in an order by a seed."""
-    data = report.data(name)
-    X, y = data.X, data.y
-    order = np.random.default_rng(seed).permutation(len(y))
-    n_test = min(COMPARED, len(y) // 5)
-    train, test = order[n_test : n_test + rows], order[:n_test]
-    return Problem(
-        name,
-        Dataset(data.name, X[train], y[train], X[test], y[test]),
-        PROBLEMS[name],
-        y.dtype.kind == "f" and len(np.unique(y)) > 100,
-        clock,
-    )
+    """A problem of all rows but those that are compared on, or of so many."""
+    data = GENERATED[name]() if name in GENERATED else report.data(name)
+    X, y = _dense(data.X), data.y
+    order = np.random.default_rng(0).permutation(len(y))
+    n_rows = 464_000 if name == "covtype" and rows is None else rows
+    if data.X_test is None or data.y_test is None:
+        n_test = min(COMPARED, len(y) // 5)
+        train, test = order[n_test:][:n_rows], order[:n_test]
+        data = Dataset(data.name, X[train], y[train], X[test], y[test])
+    else:
+        train, X_test = order[:n_rows], _dense(data.X_test)[:COMPARED]
+        data = Dataset(data.name, X[train], y[train], X_test, data.y_test[:COMPARED])
+    regression = y.dtype.kind == "f" and len(np.unique(y)) > 100
+    return Problem(name, data, PROBLEMS[name], regression, clock)
+
+
+def _dense(X: Any) -> NDArray:
+    return X.toarray() if sp.issparse(X) else X
 
 
 def time_limit(report: Report) -> None:
-    """All problems, at most ``ROWS`` rows of each."""
+    """All problems, at most 100,000 rows of each."""
     lines: list[dict] = []
     for name in PROBLEMS:
-        measure(name, report, ROWS, LIMITS, 0, lines)
+        measure(problem_of(name, report, 100_000), report, LIMITS, (0,), lines)
 
 
 def measure(
-    name: str,
+    problem: Problem,
     report: Report,
-    rows: int,
     limits: Sequence[float],
-    seed: int,
+    seeds: Sequence[int],
     lines: list[dict],
-    clock: Callable[[], float] = time.perf_counter,
+    with_others: bool = True,
 ) -> None:
     """Lines of one problem, which are added to the table."""
-    problem = problem_of(name, report, rows, seed, clock)
     n_jobs, data = report.jobs, problem.data
     _compiled(problem, n_jobs)
     exact, seconds = problem.timed(
@@ -120,66 +174,99 @@ def measure(
     )
     least = exact.certificate_.objective
     answers = exact.predict(data.X_test)
+    is_pair = problem.regression or len(np.unique(data.y)) == 2
+    judged = np.random.default_rng(1).permutation(len(data.y))[:JUDGES]
+    X, y = data.X[judged], data.y[judged]
+    known = parts_of(exact, X, y) if is_pair else None
 
-    def add(limit: float, how: str, model: Any, taken: float, objective: float | None) -> None:
-        above = None if objective is None else 100.0 * (objective - least) / abs(least)
+    def add(seed: int, limit: float, how: str, size: int, model: Any, taken: float) -> None:
+        above, error = None, None
+        if known is not None and not hasattr(model, "steps"):
+            half_norm, paid = parts_of(model, X, y)
+            more = paid - known[1]
+            above = 100.0 * (half_norm - known[0] + len(data.y) * np.mean(more)) / least
+            error = 200.0 * len(data.y) * np.std(more) / np.sqrt(len(more)) / least
         predictions = model.predict(data.X_test)
         if problem.regression:
             same = 100.0 * (1.0 - np.var(predictions - answers) / np.var(answers))
         else:
             same = 100.0 * np.mean(predictions == answers)
         line = {
-            "data": f"{name}, {len(data.y):,} rows",
+            "data": problem.name,
+            "rows": len(data.y),
             "seed": seed,
-            "limit, s": limit,
+            "limit s": limit,
             "how": how,
+            "size": size,
             "seconds": taken,
-            "above the optimum, %": above,
-            "as the exact, %": same,
-            "accuracy, %": 100.0 * model.score(data.X_test, data.y_test),
+            "above %": above,
+            "error %": error,
+            "same %": same,
+            "score": float(model.score(data.X_test, data.y_test)),
         }
-        lines.append(show(line))
+        lines.append(show({key: _plain(value) for key, value in line.items()}))
         report.table(TITLE, lines)
 
-    add(seconds, "exact", exact, seconds, least)
-    for limit in limits:
-        model = problem.machine(n_jobs=n_jobs).set_callbacks(TimeLimit(limit, clock))
-        model, taken = problem.timed(model.fit, data.X, data.y)
-        objective = model.certificate_.objective
-        if objective is None:
-            objective = model.certify(data.X, data.y).objective
-        add(limit, "time_limit", model, taken, objective)
-    _largest_in_time(limits, _samples(problem, n_jobs), "exact SVM of a sample", add)
-    _largest_in_time(limits, _maps(problem), "Nystroem + linear", add)
+    add(0, seconds, "exact", len(data.y), exact, seconds)
+    for seed in seeds:
+        own = problem.in_order(seed)
+        for limit in limits:
+            model = own.machine(n_jobs=n_jobs).set_callbacks(TimeLimit(limit, own.clock))
+            model, taken = own.timed(model.fit, own.data.X, own.data.y)
+            size = model.certificate_.n_solved
+            add(seed, limit, "time_limit", size, model, taken)
+    if not with_others:
+        return
+    first = problem.in_order(seeds[0])
+    others = {"sample": _samples(first, n_jobs), "Nystroem": _maps(first)}
+    if not problem.regression:
+        others["intelex"] = _samples_of_intelex(first, n_jobs)
+    for how, fit in others.items():
+        try:
+            _largest_in_time(limits, fit, how, lambda *given: add(seeds[0], *given))
+        except MissingError:
+            continue
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _compiled(problem: Problem, n_jobs: int) -> None:
     """Have all code loaded that fits use."""
     X, y = problem.data.X[:6000], problem.data.y[:6000]
-    for others in ({"refine": "exact"}, {"max_vectors": 64}, {"time_limit": 1.0}):
+    for others in ({"refine": "exact"}, {"time_limit": 1.0}):
         problem.timed(problem.machine(n_jobs=n_jobs, **others).fit, X, y)
 
 
 class _Tried(NamedTuple):
-    """A model of another way, its size and what it took; its objective where that is known."""
+    """A model of another way, its size and what it took."""
 
     model: Any
     size: int
     seconds: float
-    objective: Callable[[], float | None]
 
 
 def _samples(problem: Problem, n_jobs: int) -> Callable[[int], _Tried | None]:
     """The exact SVM of the first rows, which are in random order."""
+    return _of_first_rows(problem, lambda: problem.machine(refine="exact", n_jobs=n_jobs))
+
+
+def _samples_of_intelex(problem: Problem, n_jobs: int) -> Callable[[int], _Tried | None]:
+    C, gamma = problem.parameters["C"], problem.parameters["gamma"]
+    return _of_first_rows(problem, lambda: rivals.intelex(C, gamma, n_jobs))
+
+
+def _of_first_rows(problem: Problem, machine: Callable[[], Any]) -> Callable[[int], _Tried | None]:
     X, y = problem.data.X, problem.data.y
 
     def fit(step: int) -> _Tried | None:
         size = _LEAST_SAMPLE * 2**step
-        if size > len(y):
+        if size >= 2 * len(y):
             return None
-        model = problem.machine(refine="exact", n_jobs=n_jobs)
-        model, seconds = problem.timed(model.fit, X[:size], y[:size])
-        return _Tried(model, size, seconds, lambda: objective_of(model, X, y))
+        size = min(size, len(y))
+        model, seconds = problem.timed(machine().fit, X[:size], y[:size])
+        return _Tried(model, size, seconds)
 
     return fit
 
@@ -197,7 +284,7 @@ def _maps(problem: Problem) -> Callable[[int], _Tried | None]:
         if problem.regression:
             linear = LinearSVR(C=parameters["C"], epsilon=parameters["epsilon"], max_iter=1000)
         model, seconds = problem.timed(make_pipeline(features, linear).fit, data.X, data.y)
-        return _Tried(model, size, seconds, lambda: None)
+        return _Tried(model, size, seconds)
 
     return fit
 
@@ -218,85 +305,64 @@ def _largest_in_time(
         in_time = [one for one in tried if one.seconds <= limit]
         if in_time:
             best = in_time[-1]
-            add(limit, f"{how} ({best.size:,})", best.model, best.seconds, best.objective())
+            add(limit, how, best.size, best.model, best.seconds)
 
 
-def objective_of(model: Any, X: NDArray, y: NDArray) -> float:
-    """F on some rows, of an SVM that was trained on others: all pairs of classes together."""
+def parts_of(model: Any, X: NDArray, y: NDArray) -> tuple[float, NDArray]:
+    """``1/2 |w|^2`` of an SVM of two classes or of values, and what it pays at some rows."""
     coefs, vectors, intercept = model.dual_coef_, model.support_vectors_, model.intercept_
-    if not hasattr(model, "classes_"):
-        scores = model.predict(X)
-        paid = np.maximum(np.abs(scores - y) - model.epsilon, 0.0).sum()
-        own = model.predict(vectors) - intercept[0]
-        return 0.5 * float(coefs[0] @ own) + model.C * float(paid)
-    if len(model.classes_) > 2:
-        return float("nan")  # of pairs, labels alone are compared
-    signs = np.where(y == model.classes_[1], 1.0, -1.0)
-    paid = np.maximum(1.0 - signs * model.decision_function(X), 0.0).sum()
-    own = model.decision_function(vectors) - intercept[0]
-    return 0.5 * float(coefs[0] @ own) + model.C * float(paid)
+    values = not hasattr(model, "classes_")
+    scores = model.predict if values else model.decision_function
+    half_norm = 0.5 * float(np.ravel(coefs) @ (scores(vectors) - intercept[0]))
+    if values:
+        paid = np.maximum(np.abs(scores(X) - y) - model.epsilon, 0.0)
+    else:
+        paid = np.maximum(1.0 - np.where(y == model.classes_[1], 1.0, -1.0) * scores(X), 0.0)
+    return half_norm, model.C * paid
 
 
-def picture(lines: list[dict]) -> Figure:
-    """Objective above the optimum, and labels as the exact model's, against the limit."""
-    names = list(dict.fromkeys(line["data"] for line in lines))
-    figure = Figure(figsize=(3.0 * len(names), 5.2), layout="constrained")
-    panels = figure.subplots(2, len(names), sharex=True, squeeze=False)
-    styles = {"time_limit": ("#d94801", "o"), "exact SVM": ("#777777", "s")}
-    styles["Nystroem"] = ("#2171b5", "^")
-    for column, name in enumerate(names):
-        for row, value in enumerate(("above the optimum, %", "as the exact, %")):
-            axes = panels[row, column]
-            for how, (color, marker) in styles.items():
-                own = [
-                    (line["limit, s"], line[value])
-                    for line in lines
-                    if line["data"] == name and line["how"].startswith(how)
-                    if line[value] is not None and line[value] == line[value]
-                ]
-                if own:
-                    x, values = np.array(sorted(own)).T
-                    if row == 0:
-                        values = np.maximum(values, 1e-3)
-                    axes.plot(x, values, marker=marker, color=color, label=how, ms=4)
-            axes.set_xscale("log")
-            if row == 0:
-                axes.set_yscale("log")
-                axes.set_title(name, fontsize=9)
-            else:
-                axes.set_xlabel("limit, s")
-        panels[0, 0].set_ylabel("objective above the optimum, %")
-        panels[1, 0].set_ylabel("labels as the exact SVM's, %")
-    panels[0, 0].legend(fontsize=8)
-    return figure
+def record(lines: list[dict], jobs: int, started: Any, clock: str) -> None:
+    """Put lines in the record, in place of earlier ones of the same data and rows."""
+    path = FOLDER / "time_limit.json"
+    content = json.loads(path.read_text("utf-8")) if path.exists() else {"rows": []}
+    new = {(line["data"], line["rows"]) for line in lines}
+    kept = [line for line in content["rows"] if (line["data"], line["rows"]) not in new]
+    maker = " ".join(re.findall(r"AMD EPYC|Intel Xeon|Apple \w+", processor())) or processor()
+    about = {
+        "date": f"{started:%Y-%m-%d}",
+        "machine": f"{jobs} cores, {maker}",
+        "seconds": clock,
+        "rows": kept + lines,
+    }
+    replace_file(path, json.dumps(about, indent=1) + "\n")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.time_limit", description=__doc__)
     parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--rows", type=int)
     parser.add_argument("--limits", type=float, nargs="+", default=LIMITS)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument("--processor-time", action="store_true")
+    parser.add_argument("--alone", action="store_true", help="nothing else beside it")
+    parser.add_argument("--record", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("AESVM_DATA"))
     parser.add_argument("--results", type=Path, default=RESULTS)
-    parser.add_argument("--picture", type=Path)
     options = parser.parse_args()
-    if options.picture is not None:
-        lines = []
-        for path in options.names:
-            lines += json.loads(Path(path).read_text())["tables"][TITLE]["rows"]
-        picture(lines).savefig(options.picture, dpi=130)
-        return
     data_dir = None if options.data_dir is None else Path(options.data_dir)
     report = Report(options.results, data_dir, options.jobs)
-    clock = time.perf_counter
+    clock, named = time.perf_counter, "seconds"
     if options.processor_time:
-        clock = lambda: time.process_time() / options.jobs  # noqa: E731
-    found: list[dict] = []
+        clock, named = lambda: time.process_time() / options.jobs, "processor time / cores"
     for name in options.names:
-        measure(name, report, options.rows, options.limits, options.seed, found, clock)
+        found: list[dict] = []
+        problem = problem_of(name, report, options.rows, clock)
+        try:
+            measure(problem, report, options.limits, options.seeds, found, not options.alone)
+        finally:
+            if options.record and found:
+                record(found, options.jobs, report.started, named)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import reprlib
 import time
 from collections.abc import Callable
-from math import inf
+from math import inf, nan
 from numbers import Real
 from typing import Any
 
@@ -40,7 +41,7 @@ class TimeLimit:
     ----------
     seconds : float
         Counted from the beginning of a fit, after its input was checked. The clock is read between
-        steps of the work, so the last step may exceed the limit.
+        steps of the work, so the last step may exceed the limit. Infinity is no limit.
     clock : callable, default=time.monotonic
         Returns the time in seconds.
 
@@ -56,9 +57,15 @@ class TimeLimit:
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         number: Any = seconds
-        if not isinstance(number, Real) or not seconds >= 0:
-            raise ValueError(f"seconds={seconds!r} must be a number that is not negative.")
-        self.seconds = seconds
+        try:
+            self.seconds = float(seconds) if isinstance(number, Real) else nan
+        except OverflowError:  # 10**400, and fractions as large
+            self.seconds = nan
+        if not self.seconds >= 0.0:
+            raise ValueError(
+                f"seconds={reprlib.repr(seconds)} must be a number that is not negative and that a "
+                "float can hold: at most 1.7e308, or float('inf') for no limit."
+            )
         self.clock = clock
         self._began: dict[Any, float] = {}  # by the callback context of a fit
 

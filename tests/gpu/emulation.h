@@ -25,7 +25,7 @@ using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::
 #define WITHIN(at, size) emulation::within(at, size)
 
 struct Dim { unsigned x, y; };
-static Dim blockIdx, blockDim, threadIdx;
+static Dim blockIdx, blockDim, gridDim, threadIdx;
 
 namespace emulation {
 
@@ -116,7 +116,7 @@ static void launch(unsigned across, unsigned down, unsigned threads, std::functi
 {
     body = kernel;
     n_beyond = n_stuck = 0;
-    blockDim = {threads, 1};
+    blockDim = {threads, 1}, gridDim = {across, down};
     fibers.resize(threads);
     warps.assign((threads + 31) / 32, {32, 0, 0});
     block = {threads, 0, 0};
@@ -171,6 +171,21 @@ template <class T> static T __shfl_xor_sync(unsigned, T own, unsigned mask)
     return all[emulation::current % 32 ^ mask];
 }
 
+template <class T> static T __shfl_up_sync(unsigned, T own, unsigned step)
+{
+    const std::vector<T> all = emulation::lanes(own);
+    const unsigned lane = emulation::current % 32;
+    return lane < step ? own : all[lane - step];
+}
+
+template <class T> static T __shfl_sync(unsigned, T own, unsigned from)
+{
+    return emulation::lanes(own)[from % 32];
+}
+
+static void __syncwarp() { emulation::wait_for_warp(); }
+static void __threadfence() {}
+
 static unsigned __ballot_sync(unsigned, bool flag)
 {
     unsigned set = 0, lane = 0;
@@ -190,6 +205,13 @@ static unsigned __reduce_max_sync(unsigned, unsigned own)
     return own;
 }
 
+static unsigned __reduce_add_sync(unsigned, unsigned own)
+{
+    unsigned sum = 0;
+    for (unsigned one : emulation::lanes(own)) sum += one;
+    return sum;
+}
+
 static float __fdividef(float x, float y) { return x / y; }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
@@ -198,4 +220,9 @@ static int64_t __double_as_longlong(double x) { int64_t u; std::memcpy(&u, &x, 8
 static double __longlong_as_double(int64_t u) { double x; std::memcpy(&x, &u, 8); return x; }
 static float __uint_as_float(unsigned u) { float x; std::memcpy(&x, &u, 4); return x; }
 template <class T> static T __ldg(const T *from) { return *from; }
-static void atomicAdd(double *to, double value) { *to += value; }
+template <class T> static T atomicAdd(T *to, T value)
+{
+    const T before = *to;
+    *to += value;
+    return before;
+}

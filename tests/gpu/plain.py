@@ -7,12 +7,20 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from aesvm.gpu.cuda import DeviceVariables, Summary, Work
+from aesvm.gpu.cuda import DeviceDuals, DeviceVariables, Summary, Work
 from aesvm.gpu.forms import Form
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.pair_updates import update_pairs as update_pairs_on_host
+from aesvm.solver.small import balance
 
 WORKING_SET = 64
+
+MOST_SLOTS, SLOTS_PER_THREAD = 3328, 4
+
+
+def subset_size(dtype: np.dtype) -> int:
+    """There are no subsets here; see ``cuda.subset_size``."""
+    return 0
 
 
 def sum_lines(
@@ -98,7 +106,7 @@ def find_rows(work: Work, variables: DeviceVariables) -> None:
     work.numbers[:n] = variables.at[work.chosen[:n]]
 
 
-def update_pairs(
+def solve_working_set(
     work: Work,
     variables: DeviceVariables,
     n_groups: int,
@@ -106,7 +114,7 @@ def update_pairs(
     inner: float,
     limit: int,
 ) -> None:
-    """The dual in the variables chosen; see ``cuda.update_pairs``."""
+    """The dual in the variables chosen; see ``cuda.solve_working_set``."""
     n = int(work.n_chosen[0])
     order = np.argsort(variables.groups[work.chosen[:n]], kind="stable")
     chosen = work.chosen[:n][order]
@@ -136,6 +144,31 @@ def update_pairs(
     work.summary[Summary.MOVED] += np.abs(changes).sum()
     work.summary[Summary.N_MOVED] += len(moved)
     work.summary[Summary.FELL] -= 0.5 * changes @ (before + slopes)
+
+
+def solve_pairs(values: Any, duals: DeviceDuals, n_slots: int, linear: float, n_groups: int) -> Any:
+    """Duals of two classes each; see ``cuda.solve_pairs``."""
+    updates = np.zeros(len(duals.sizes), dtype=np.int64)
+    for dual, (first, second) in enumerate(duals.sizes):
+        n, start = first + second, duals.starts[dual]
+        own, side = slice(start, start + n), np.arange(n) >= first
+        place, other = duals.places[dual]
+        assert n <= n_slots
+        assert not place % SLOTS_PER_THREAD
+        assert not other % SLOTS_PER_THREAD
+        at = np.where(side, other - first, place) + np.arange(n)
+        K = np.ascontiguousarray(values[np.ix_(at, at)])
+        coefs, slopes, bounds = duals.coefs[own], duals.slopes[own], duals.bounds[own]
+        lower, upper = np.where(side, -bounds, 0.0), np.where(side, 0.0, bounds)
+        ends = np.array([first, n])[-n_groups:]
+        for is_last in range(2):
+            balance(coefs, lower, upper, first, duals.held[dual])
+            slopes[...] = K @ coefs + np.where(side, -linear, linear)
+            if not is_last:
+                given = K, K.diagonal().copy(), coefs, slopes, lower, upper, ends
+                aim, most = 0.5 * duals.aims[dual], int(duals.most[dual])
+                updates[dual] = update_pairs_on_host(*given, aim, most)
+    return updates
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:

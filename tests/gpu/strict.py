@@ -195,6 +195,7 @@ class Operations:
     """Those of ``plain``, of these arrays."""
 
     WORKING_SET = plain.WORKING_SET
+    MOST_SLOTS, SLOTS_PER_THREAD = plain.MOST_SLOTS, plain.SLOTS_PER_THREAD
 
     def __getattr__(self, name):
         function = getattr(plain, name)

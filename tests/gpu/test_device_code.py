@@ -189,7 +189,7 @@ def test_the_worst_violators_are_chosen_even_where_one_may_rise_and_fall(emulate
     every, groups = np.arange(n, dtype=np.int32), np.zeros(n, dtype=np.int8)
     bounds = np.zeros(n), np.ones(n)
     variables = DeviceVariables(scores, every, coefs, np.zeros(n), *bounds, groups)
-    work = Work.of(n, operations.WORKING_SET, np.dtype(np.float64), np)
+    work = Work.of(n, operations.WORKING_SET, 32, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert set(work.chosen[: work.n_chosen[0]]) == {7, 100}
 
@@ -204,7 +204,7 @@ def test_a_slope_that_is_no_number_is_told(emulated, operations, where):
     bounds = zeros - 1.0, zeros + 1.0
     groups = np.zeros(n, dtype=np.int8)
     variables = DeviceVariables(scores, every, zeros, zeros, *bounds, groups)
-    work = Work.of(n, operations.WORKING_SET, np.dtype(np.float64), np)
+    work = Work.of(n, operations.WORKING_SET, 32, np.dtype(np.float64), np)
     operations.choose(work, variables, [slice(0, n)], 0, 1)
     assert np.isnan(work.summary[[Summary.LOWEST, Summary.HIGHEST]]).all()
 

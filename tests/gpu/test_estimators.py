@@ -19,6 +19,7 @@ from aesvm.bases import span_machine
 from aesvm.formulations.hinge import Hinge
 from aesvm.gpu import devices, matrix
 from aesvm.gpu import rows as device_rows
+from aesvm.gpu.small import DevicePairs
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
 from aesvm.machines import class_bundles
@@ -318,7 +319,9 @@ def test_rows_are_copied_once_for_a_fit(stand_in, monkeypatch):
     assert len(copied) == 1
 
 
-def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
+@pytest.mark.parametrize("operation", ["solve_pairs", "write_values"])
+def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch, operation):
+    """Whether the device solves them, or compiled code with kernel values of the device."""
     # which need not be the first GPU: that is where arrays of other threads would be made
     inside, threads, are_two = threading.local(), set(), threading.Event()
 
@@ -333,18 +336,23 @@ def test_threads_of_many_small_pairs_are_on_the_device(monkeypatch):
 
     class Checked:
         WORKING_SET = plain.WORKING_SET
+        MOST_SLOTS, SLOTS_PER_THREAD = plain.MOST_SLOTS, plain.SLOTS_PER_THREAD
 
         def __getattr__(self, name):
             assert getattr(inside, "n", 0), "it is asked from where no device was chosen"
-            threads.add(threading.current_thread())
-            if len(threads) > 1:
-                are_two.set()
-            assert are_two.wait(LIMIT)  # else one may have done all before another begins
+            if name == operation:
+                threads.add(threading.current_thread())
+                if len(threads) > 1:
+                    are_two.set()
+                assert are_two.wait(LIMIT)  # else one may have done all before another begins
             return getattr(plain, name)
 
     device = Second("cuda:1", Checked())
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)
     monkeypatch.setattr(class_bundles, "BUNDLE_ROWS", 12)
+    monkeypatch.setattr(class_bundles, "_DEVICE_ROWS", 48)
+    if operation == "write_values":
+        monkeypatch.setattr(DevicePairs, "has_room", False)
     X, y = np.random.default_rng(0).normal(size=(96, 2)), np.arange(96) % 16
     AESVC(gamma=1.0, refine="exact", device="cuda:1", n_jobs=3).fit(X, y)
     assert are_two.is_set()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import make_classification, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, RepresentativeSet
@@ -42,6 +43,25 @@ SPECS = [
     KernelSpec("poly", 0.3, 3, 1.0),
     KernelSpec("sigmoid", 0.3, 3, 0.1),
 ]
+
+
+@pytest.mark.parametrize(
+    ("estimator", "sizes"),
+    [
+        (AESVC(tol=1e-5), (1, 2, 40, 300, 150, 9)),
+        (AESVC(tol=1e-5), (900, 1100, 3, 1500)),
+        (AENuSVC(nu=0.3, tol=1e-5), (300, 450, 350, 1300)),
+    ],
+)
+def test_small_pairs_of_classes(gpu, estimator, sizes):
+    random = np.random.default_rng(0)
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    X = random.normal(size=(len(sizes), 5))[y] + random.normal(size=(len(y), 5))
+    here = clone(estimator).fit(X, y)
+    there = clone(estimator).set_params(device="cuda").fit(X, y)
+    assert_allclose(there.dual_objective_, here.dual_objective_, rtol=1e-5)
+    assert (there.kkt_violation_ <= estimator.tol).all()
+    assert_array_equal(there.dual_coef_, clone(there).fit(X, y).dual_coef_)
 
 
 @pytest.mark.parametrize("width", [3, 54, 130])

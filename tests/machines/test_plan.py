@@ -438,7 +438,10 @@ def test_the_last_sample_is_foreseen_by_one_that_is_not_far_smaller():
         before = made.n_rows
         seconds = made.seconds_of(rung.n_rows)
         left -= seconds
-        made = Sampled(rung.n_rows, seconds)
+        if rung.is_further:
+            made = made._replace(n_used=made.n_used + rung.n_rows)
+            continue
+        made = Sampled(rung.n_rows, seconds, n_used=rung.n_rows)
         sizes.append(rung.n_rows)
         assert before < rung.n_rows <= TABLE.far * before
     assert len(sizes) > 2
@@ -462,16 +465,32 @@ def test_the_largest_sample_in_time_takes_that_time():
     st.floats(1e-4, 1e3), st.integers(500, 99_000), st.floats(0.0, 1e3), st.sampled_from([1, 45])
 )
 def test_every_ladder_ends(seconds, n_rows, left, n_machines):
-    """Samples grow, and nothing is begun when the time is over."""
+    """Samples grow, or have rows that none before had; none is begun when the time is over."""
     one = ladder(n_machines=n_machines)
-    now = n_rows
+    now = n_used = n_rows
     for _ in range(60):
         square = seconds * (now / n_rows) ** 2
-        rung = one.next(Sampled(now, square), left)
+        rung = one.next(Sampled(now, square, n_used=n_used), left)
         if rung is None or rung is one.goal:
             return
         assert left > 0.0
-        assert now < rung.n_rows <= 100_000
-        now = rung.n_rows
-        left -= seconds * (now / n_rows) ** 2
+        left -= seconds * (rung.n_rows / n_rows) ** 2
+        if rung.is_further:
+            n_used += rung.n_rows
+            assert rung.n_rows <= now
+            assert n_used <= 100_000
+        else:
+            assert now < rung.n_rows <= 100_000
+            now = rung.n_rows
+            n_used = max(n_used, now)
     raise AssertionError(rung)
+
+
+def test_time_that_is_left_is_for_further_rows_where_it_is_enough_for_many():
+    one, made = ladder(), Sampled(20_000, 1.0, n_used=20_000)
+    more = one.next(made, 0.7)
+    assert more is not None
+    assert more.is_further
+    assert TABLE.worth_another * 20_000 <= more.n_rows <= 20_000
+    assert one.next(made, 0.2) is None
+    assert one.next(made._replace(n_used=95_000), 0.7) is None  # there are not so many other rows

@@ -16,10 +16,11 @@ from numba.core import event
 from numba.core.caching import IndexDataCacheFile
 
 from aesvm import AESVC
+from aesvm.inspection import products, shapley, shapley_values
 from aesvm.runtime import jit as jit_module
 from tests import children
 
-COMPILING = "compiling code that this kind of fit needs, once per machine"
+COMPILING = "compiling code that this call needs, once per machine"
 
 FIRST_FIT = """
 import numpy as np
@@ -177,7 +178,7 @@ def test_what_cannot_be_cached_is_not_said_to_be(monkeypatch):
     told = []
     with jit_module.compiling_reported_to(told.append):
         fresh()(1.0)
-    assert told == ["compiling code that this kind of fit needs, in every process"]
+    assert told == ["compiling code that this call needs, in every process"]
 
 
 def test_verbose_fits_say_that_they_compile(capsys):
@@ -191,6 +192,37 @@ def test_verbose_fits_say_that_they_compile(capsys):
     assert capsys.readouterr().out.count(f"[AESVC] {COMPILING}\n") == 1
     model.fit(rows, [0, 0, 0, 1, 1, 1])
     assert "compiling" not in capsys.readouterr().out
+
+
+def test_predictions_of_a_verbose_model_say_that_they_compile(capsys):
+    compiled, rows = [fresh()], np.arange(6.0)[:, None]
+
+    def kernel(a, b):
+        compiled[-1](1.0)
+        return a @ b.T
+
+    model = AESVC(kernel=kernel).fit(rows, [0, 0, 0, 1, 1, 1]).set_params(verbose=1)
+    compiled.append(fresh())
+    for _ in range(2):
+        model.predict(rows)
+    assert capsys.readouterr().out == f"[AESVC] {COMPILING}\n"
+
+
+def test_shapley_values_of_a_verbose_model_say_that_they_compile(capsys, monkeypatch):
+    rows = np.arange(6.0)[:, None]
+    model = AESVC().fit(rows, [0, 0, 0, 1, 1, 1]).set_params(verbose=1)
+    compute, double = products.shapley_products, fresh()
+    shapley_values(model, rows, rows)
+    capsys.readouterr()
+
+    def compiling(*args):
+        double(1.0)
+        return compute(*args)
+
+    monkeypatch.setattr(shapley, "shapley_products", compiling)
+    for _ in range(2):
+        shapley_values(model, rows, rows)
+    assert capsys.readouterr().out == f"[AESVC] {COMPILING}\n"
 
 
 @pytest.mark.weekly

@@ -99,8 +99,9 @@ class Certificate:
         The number of vectors that span w, if ``max_vectors`` or ``compress`` limited it. If
         ``max_residual`` is zero, no row is represented by others, and F2 is F1.
     estimated_gap, estimated_gap_error : float or None
-        For a model in the span of few vectors: the relative gap, estimated from a random sample of
-        the rows, and two standard errors of the estimate. The objective exceeds the optimum by
+        For a model in the span of few vectors, or of samples in a fit with a time limit: the
+        relative gap, estimated from a random sample of the rows, and two standard errors of the
+        estimate. The objective exceeds the optimum by
         about their sum at most. ``certify`` computes a proven bound.
     changed : float or None
         The fraction of the rows, by weight, whose prediction the last round changed: the mean over
@@ -336,7 +337,7 @@ def certificate_of(
     if definiteness == NOT_DEFINITE:
         for name in set(numbers) - {"mean_residual", "reduced_objective", "objective", "violators"}:
             numbers[name], missing[name] = None, INDEFINITE
-    estimate, error = _estimated_gap(records, objective) if vectors else (None, None)
+    estimate, error = _estimated_gap(records) if vectors else (None, None)
     return Certificate(
         kernel=definiteness,
         exact=exact,
@@ -402,11 +403,13 @@ def _mean_change(records: Records) -> float | None:
     return float(shares @ n_rows / n_rows.sum()) if made.any() else None
 
 
-def _estimated_gap(records: Records, objective: float | None) -> tuple[float | None, float | None]:
+def _estimated_gap(records: Records) -> tuple[float | None, float | None]:
     """The relative gap estimated from a sample, and two standard errors of that."""
     nothing = records["n_rows"] == 0
     duals = np.where(nothing, records["dual_objective"], records["estimated_dual"])
-    if objective is None or not objective or np.isnan(duals).any():
+    losses = np.where(records.known("loss"), records["loss"], records["estimated_loss"])
+    objective = float((0.5 * np.maximum(records["squared_norm"], 0.0) + losses).sum())
+    if not objective or np.isnan(objective) or np.isnan(duals).any():
         return None, None
     gap = objective - float(duals.sum())
     error = float(np.linalg.norm(records["estimated_error"]))

@@ -119,8 +119,8 @@ def columns_of(steps: Iterable[Step]) -> dict[str, NDArray]:
 
 def steps_of(columns: dict[str, NDArray]) -> tuple[Step, ...]:
     """Steps from plain arrays."""
-    names, each = list(columns), np.column_stack([*columns.values()]).tolist()
-    return tuple(_step(dict(zip(names, values, strict=True))) for values in each)
+    each = zip(*(column.tolist() for column in columns.values()), strict=True)
+    return tuple(_step(dict(zip(columns, values, strict=True))) for values in each)
 
 
 def _step(values: dict[str, float]) -> Step:

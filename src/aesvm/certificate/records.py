@@ -43,8 +43,9 @@ class Record:
     proof_rounding: float = 0.0  #: what F1 is off by, at most, where it was proven
     proven: bool = False  #: whether F1 and the dual were proven (``proof.py``)
     n_vectors: int | None = None  #: the vectors of a span that w was restricted to
+    estimated_loss: float | None = None  #: those of F1, from a sample of the rows
     estimated_dual: float | None = None  #: from a sample of the rows
-    estimated_error: float = 0.0  #: two standard errors of the estimate
+    estimated_error: float = 0.0  #: two standard errors of the estimates
 
     def without_dual(self) -> Record:
         """The same without what multipliers of all rows tell: dual, violators and proof."""
@@ -54,6 +55,7 @@ class Record:
             violators=None,
             proof_rounding=0.0,
             proven=False,
+            estimated_loss=None,
             estimated_dual=None,
             estimated_error=0.0,
         )

@@ -72,8 +72,14 @@ def scale_factor(X: Any) -> float | None:
     """By how much features differ in scale; None where that is not worth a warning."""
     with np.errstate(over="ignore", invalid="ignore"):
         n_rows = int(min(_MOST_ROWS, max(_FEWEST_ROWS, _MOST_VALUES // max(1, X.shape[1]))))
-        lowest, highest, spreads = _extent(X[:: max(1, X.shape[0] // n_rows)].astype(np.float64))
-        ranges = highest - lowest
+        sample = X[:: max(1, X.shape[0] // n_rows)].astype(np.float64)
+        if sp.issparse(sample):
+            _, sample = narrowed(sample)
+        ranges = _ranges(sample)
+        least = ranges.min(initial=np.inf, where=ranges > 0)
+        if ranges.max(initial=0.0) <= _SCALE_FACTOR * least:  # twice a spread is at most the range
+            return None
+        spreads = _spreads(sample)
         varies = (ranges > 0) & (spreads > 0)
         if not varies.any():
             return None
@@ -84,15 +90,21 @@ def scale_factor(X: Any) -> float | None:
         return float(ranges[widest] / small) if is_far else None
 
 
-def _extent(sample: Any) -> tuple[NDArray, NDArray, NDArray]:
-    """Smallest value, largest value and standard deviation of each feature."""
+def _ranges(sample: Any) -> NDArray:
+    """The largest value less the smallest, of each feature."""
     if not sp.issparse(sample):
-        return sample.min(axis=0), sample.max(axis=0), sample.std(axis=0)
-    _, sample = narrowed(sample)
+        return sample.max(axis=0) - sample.min(axis=0)
     lowest, highest = (np.ravel(f(axis=0).toarray()) for f in (sample.min, sample.max))
+    return highest - lowest
+
+
+def _spreads(sample: Any) -> NDArray:
+    """The standard deviation of each feature."""
+    if not sp.issparse(sample):
+        return sample.std(axis=0)
     mean = np.ravel(sample.mean(axis=0))
     squares = np.ravel(sample.multiply(sample).mean(axis=0))
-    return lowest, highest, np.sqrt(np.maximum(squares - mean**2, 0.0))
+    return np.sqrt(np.maximum(squares - mean**2, 0.0))
 
 
 def warn_of_targets(machine: Machine, tube: Tube) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple, TypeVar, cast
 
 from aesvm.machines.processor import processor
@@ -109,8 +109,13 @@ def fit_task(
     task.call_on_fit_task_end(estimator=estimator, **data)
 
 
+def compiling_announced(estimator: Any) -> AbstractContextManager[None]:
+    """A context in which a line says when code has to be compiled."""
+    return compiling_reported_to(functools.partial(_tell, estimator))
+
+
 def _tell(estimator: Any, message: str) -> None:
-    """Say why a fit takes longer: on a terminal also where ``verbose`` asks for no lines."""
+    """Say why a call takes longer: on a terminal also where ``verbose`` asks for no lines."""
     if estimator.verbose:
         say(estimator, message)
     elif sys.stderr is not None and sys.stderr.isatty():
@@ -129,7 +134,7 @@ def fitting(
     """The threads of a fit, with BLAS held to one thread in each, and its progress."""
     device = processor(getattr(estimator, "device", "cpu"))
     with (
-        compiling_reported_to(functools.partial(_tell, estimator)),
+        compiling_announced(estimator),
         fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
         one_blas_thread(),
         device.computing(),

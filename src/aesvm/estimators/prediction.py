@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from aesvm.estimators.fitting import compiling_announced
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.machines import one_vs_one
@@ -36,7 +37,9 @@ def ask(estimator: Any, method: str, X: Any) -> Any:
     device = processor(model.spec.device)
     if not (sp.issparse(model.vectors) or sp.issparse(rows)):
         rows = device.new_rows(rows, X)
-    return device.like_input(getattr(model, method)(rows, estimator.n_jobs), X)
+    with compiling_announced(estimator):
+        found = getattr(model, method)(rows, estimator.n_jobs)
+    return device.like_input(found, X)
 
 
 def score(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -1,5 +1,6 @@
-"""Operations compiled for a GPU, by CuPy: those of ``tiles.cu``, ``rows.cu`` and ``steps.cu``.
+"""Operations compiled for a GPU, by CuPy.
 
+Those of ``tiles.cu``, ``rows.cu``, ``steps.cu``, ``subsets.cu`` and ``pairs.cu``;
 ``hull``, ``linear_algebra`` and ``shapley`` compile those of other files, by ``compiled``.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import cache
+from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +49,20 @@ class DeviceVariables(NamedTuple):
         return len(self.coefs)
 
 
+class DeviceDuals(NamedTuple):
+    """Duals of two classes each; arrays of the device."""
+
+    places: Any  #: int32, (n_duals, 2): where the classes begin, among the slots of all classes
+    sizes: Any  #: int32, (n_duals, 2): rows of the classes
+    starts: Any  #: int32, of duals: where their variables begin among all
+    held: Any  #: float64: the sum of the magnitudes in a class; zero where it is not held
+    aims: Any  #: the violation to come to
+    most: Any  #: int64: updates at most
+    bounds: Any  #: float64, of all variables, as are the last two
+    coefs: Any
+    slopes: Any
+
+
 class Work(NamedTuple):
     """Memory of the steps."""
 
@@ -61,11 +77,17 @@ class Work(NamedTuple):
     rest: Any  #: int8, of variables: for how many iterations each has rested at a bound
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
+    inside: Any  #: float64: numbers of each variable of a working set, while that is solved for
+    corner: Any  #: kernel values of a subset
+    movers: Any  #: int32: the variables that moved in a subset
+    group_of: Any  #: int8: of each variable of a working set
+    arrivals: Any  #: uint32: how often blocks came to where they wait for each other
+    told: Any  #: int32: what the first block tells the others
     summary: Any  #: float64
 
     @classmethod
-    def of(cls, n: int, size: int, dtype: np.dtype, xp: Any) -> Work:
-        """Memory for n variables and working sets of ``size``."""
+    def of(cls, n: int, size: int, subset: int, dtype: np.dtype, xp: Any) -> Work:
+        """Memory for n variables, working sets of ``size`` and subsets of these."""
 
         def whole(count: int) -> Any:
             return xp.zeros(count, dtype=np.int32)
@@ -82,12 +104,28 @@ class Work(NamedTuple):
             rest=xp.zeros(n, dtype=np.int8),
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
+            inside=xp.zeros(5 * size),
+            corner=xp.empty(subset**2, dtype=dtype),
+            movers=whole(subset),
+            group_of=xp.zeros(size, dtype=np.int8),
+            arrivals=xp.zeros(1, dtype=np.uint32),
+            told=whole(1),
             summary=xp.zeros(len(Summary) + 2),
         )
 
 
-#: Variables that are solved for together, and how many of them a thread has in pair updates.
-WORKING_SET, PER_THREAD = 2048, 4
+#: Variables that are solved for together.
+WORKING_SET = 4096
+
+#: Threads of a block that solves for them, and the most such blocks: more gain nothing.
+_SOLVERS, _MOST_BLOCKS = 512, 64
+
+#: Bytes of a block's shared memory that are for other things than kernel values.
+_OTHER_SHARED = 28 * 1024
+
+#: The same where a block solves a dual of two classes: slots of both, at most, and how many of them
+#: a thread has. A class takes a multiple of these.
+MOST_SLOTS, SLOTS_PER_THREAD = 3328, 8
 
 #: Compute capability that the kernels need: warp-wide minima.
 _LEAST_CAPABILITY = 80
@@ -147,8 +185,26 @@ def _tiles(form: Form) -> Any:
 
 
 def _steps(dtype: np.dtype) -> Any:
-    sizes = f"WORKING_SET={WORKING_SET}", f"PER_THREAD={PER_THREAD}"
-    return compiled("steps.cu", f"REAL={real_name(dtype)}", *sizes)
+    return compiled("steps.cu", f"REAL={real_name(dtype)}", f"WORKING_SET={WORKING_SET}")
+
+
+def _subsets(dtype: np.dtype) -> Any:
+    sizes = f"WORKING_SET={WORKING_SET}", f"THREADS={_SOLVERS}"
+    per_lane = f"PER_LANE={subset_size(dtype) // 32}"
+    return compiled("subsets.cu", f"REAL={real_name(dtype)}", per_lane, *sizes)
+
+
+def subset_size(dtype: np.dtype) -> int:
+    """Variables of a subset: as many as have room in a block's memory with their kernel values."""
+    shared = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
+    return min(WORKING_SET, 32 * (isqrt(shared // dtype.itemsize) // 32))
+
+
+def _attribute(name: str) -> int:
+    """A property of the current device."""
+    import cupy
+
+    return int(cupy.cuda.Device().attributes[name])
 
 
 @cache
@@ -379,7 +435,7 @@ def find_rows(work: Work, variables: DeviceVariables) -> None:
     )
 
 
-def update_pairs(
+def solve_working_set(
     work: Work,
     variables: DeviceVariables,
     n_groups: int,
@@ -387,7 +443,7 @@ def update_pairs(
     inner: float,
     limit: int,
 ) -> None:
-    """The dual in the variables chosen, solved by updates of pairs.
+    """The dual in the variables chosen, solved by updates of pairs in subsets of them.
 
     Parameters
     ----------
@@ -399,31 +455,42 @@ def update_pairs(
     limit : int
         Most updates.
     """
-    _kernel(_steps(work.block.dtype), "update_pairs", work.block)(
-        (1,),
-        (WORKING_SET // PER_THREAD,),
-        (
-            work.block,
-            work.chosen,
-            work.n_chosen,
-            work.numbers,
-            variables.scores,
-            variables.at,
-            variables.coefs,
-            variables.linear,
-            variables.lower,
-            variables.upper,
-            variables.groups,
-            np.int32(n_groups),
-            np.float64(tol),
-            np.float64(inner),
-            np.int64(limit),
-            work.moved_rows,
-            work.moves,
-            work.n_moved,
-            work.summary,
-        ),
+    dtype = work.block.dtype
+    kernel = _kernel(_subsets(dtype), "solve_working_set", work.block)
+    size = subset_size(dtype)
+    shared = size * size * dtype.itemsize
+    kernel.max_dynamic_shared_size_bytes = shared
+    n_blocks = min(_MOST_BLOCKS, _attribute("MultiProcessorCount"))
+    arguments = (
+        work.block,
+        work.chosen,
+        work.n_chosen,
+        work.numbers,
+        variables.scores,
+        variables.at,
+        variables.coefs,
+        variables.linear,
+        variables.lower,
+        variables.upper,
+        variables.groups,
+        np.int32(n_groups),
+        np.float64(tol),
+        np.float64(inner),
+        np.int64(limit),
+        work.inside,
+        work.corner,
+        work.movers,
+        work.group_of,
+        work.arrivals,
+        work.told,
+        work.moved_rows,
+        work.moves,
+        work.n_moved,
+        work.summary,
     )
+    # they wait for each other: so all are launched at once, a power of two of them, or none
+    n_threads = _SOLVERS << (n_blocks.bit_length() - 1)
+    kernel.kernel.linear_launch(n_threads, arguments, shared, _SOLVERS, None, True)
 
 
 def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
@@ -440,6 +507,41 @@ def count_rest(work: Work, variables: DeviceVariables, most: int) -> None:
             work.summary,
         ),
     )
+
+
+def solve_pairs(values: Any, duals: DeviceDuals, n_slots: int, linear: float, n_groups: int) -> Any:
+    """Duals of two classes each, improved by updates of pairs: how many updates each took.
+
+    Parameters
+    ----------
+    values : array
+        Kernel values of all slots with each other, float64.
+    duals : DeviceDuals
+        Coefficients and slopes are brought up to date.
+    n_slots : int
+        Slots of both classes of a dual, at most.
+    linear : float
+        The p of ``solver.small``.
+    n_groups : int
+        Two where the sum of each class is held.
+    """
+    sizes = f"MOST_SLOTS={MOST_SLOTS}", f"PER_THREAD={SLOTS_PER_THREAD}"
+    module = compiled("pairs.cu", "REAL=double", *sizes)
+    threads = -(-n_slots // (32 * SLOTS_PER_THREAD)) * 32
+    updates = duals.most.copy()
+    _kernel(module, "solve_pairs", values)(
+        (len(duals.sizes),),
+        (threads,),
+        (
+            values,
+            np.int64(len(values)),
+            np.float64(linear),
+            np.int32(n_groups),
+            *duals,
+            updates,
+        ),
+    )
+    return updates
 
 
 def solve_definite(matrix: Any, right: Any) -> Any:

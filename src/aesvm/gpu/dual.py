@@ -42,7 +42,7 @@ from aesvm.solver.working_set import (
 
 #: Pair updates of a working set, per variable: then the next one, or a Newton step, gains more.
 #: And pair updates where the working set is all variables in play: some tens of milliseconds.
-_UPDATES_OF_SET, _UPDATES_OF_ALL = 2, 50_000
+_UPDATES_OF_SET, _UPDATES_OF_ALL = 8, 200_000
 
 #: The fraction of variables in play that is worth the copying, once it rests.
 SHRINK = 0.3
@@ -55,7 +55,7 @@ _SHRINK_PRODUCTS = 3e10
 #: ``n^3 / _CUBE``. It is made when ``_PATIENCE`` times as many were made since the last one; when
 #: as many were made, if that one lowered the objective more than the pair updates before it, for
 #: the time that it took.
-_UPDATES, _CUBE, _PATIENCE = 15_000, 4e6, 4
+_UPDATES, _CUBE, _PATIENCE = 10_000, 5e6, 4
 
 #: Free variables of a Newton step, at most: their matrix takes 2 GiB, three times over.
 _MOST_FREE = 16_384
@@ -130,7 +130,9 @@ class DeviceDual:
         self.since = 0.0, 0.0  # pair updates until the last Newton step, and what these lowered
         self.patience = _PATIENCE
         n = len(problem.coefs)
-        self.work = Work.of(n, self.size, self.all.vectors.form.dtype, self.device.xp)
+        dtype = self.all.vectors.form.dtype
+        subset = self.operations.subset_size(dtype)
+        self.work = Work.of(n, self.size, subset, dtype, self.device.xp)
         self.enter(self.all.every)
 
     def enter(self, variables: Any) -> None:
@@ -209,7 +211,9 @@ class DeviceDual:
             inner, most, n_solved = 0.0, _UPDATES_OF_ALL, now.n
         operations.find_rows(work, now)
         self.vectors.write_square(work.numbers, work.n_chosen, work.block)
-        operations.update_pairs(work, now, self.all.n_groups, 0.5 * aim, inner, min(limit, most))
+        operations.solve_working_set(
+            work, now, self.all.n_groups, 0.5 * aim, inner, min(limit, most)
+        )
         moved = work.moved_rows, work.moves, work.n_moved
         self.vectors.sum_lines(self.vectors, *moved, now.scores[None])
         self.n_columns = len(self.vectors)

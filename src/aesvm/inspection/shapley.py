@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
+from aesvm.estimators.fitting import compiling_announced
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.gpu import devices
@@ -188,34 +189,35 @@ def shapley_values(
     others = _background(background, X)
     other_rows = _valid(steps, machine, others, "background")
     coefs, output_names = _outputs(trained)
-    base = _base_values(trained, other_rows, n_jobs)
     progress = Progress(machine, None)
 
     def done(share: float) -> None:
         progress.say_now_and_then(f"Shapley values: {share:.0%}")
 
-    if kernel == "linear":
-        values = _of_weights(trained.vectors, coefs, rows, other_rows, players)
-        indices = np.zeros((values.shape[0], values.shape[1], *values.shape[1:]))
-    else:
-        game = Game(
-            trained.vectors, coefs, float(trained.spec.gamma), players.columns, players.ends
-        )
-
-        def products(pairs: bool) -> NDArray[np.float64]:
-            if not len(coefs):  # a model without support vectors is a constant
-                shape = (rows.shape[0], *(1 + pairs) * (game.n_players,), coefs.shape[1])
-                return np.zeros(shape)
-            if kind == "cpu":
-                with one_blas_thread(), Threads(n_jobs) as run:
-                    return shapley_products(game, rows, other_rows, pairs, run, done)
-            there = devices.cuda_device(devices.number_of(name))
-            return products_on_device(
-                there, game, rules_for(game.n_players), rows, other_rows, done
+    with compiling_announced(machine):
+        base = _base_values(trained, other_rows, n_jobs)
+        if kernel == "linear":
+            values = _of_weights(trained.vectors, coefs, rows, other_rows, players)
+            indices = np.zeros((values.shape[0], values.shape[1], *values.shape[1:]))
+        else:
+            game = Game(
+                trained.vectors, coefs, float(trained.spec.gamma), players.columns, players.ends
             )
 
-        values = products(False)
-        indices = products(True) if interactions else values
+            def products(pairs: bool) -> NDArray[np.float64]:
+                if not len(coefs):  # a model without support vectors is a constant
+                    shape = (rows.shape[0], *(1 + pairs) * (game.n_players,), coefs.shape[1])
+                    return np.zeros(shape)
+                if kind == "cpu":
+                    with one_blas_thread(), Threads(n_jobs) as run:
+                        return shapley_products(game, rows, other_rows, pairs, run, done)
+                there = devices.cuda_device(devices.number_of(name))
+                return products_on_device(
+                    there, game, rules_for(game.n_players), rows, other_rows, done
+                )
+
+            values = products(False)
+            indices = products(True) if interactions else values
     if interactions:
         values = _with_main_effects(values, indices)
     return ShapleyValues(

@@ -33,6 +33,10 @@ BUNDLE_ROWS = 512
 #: batch has a pair at least, and one of several pairs at most so many rows.
 _BATCHES, _BATCH_ROWS = 96, 16_384
 
+#: Rows of a batch that a device solves. Large GPUs take up to a second for as many: between two
+#: batches an interrupt is answered, and the time looked at.
+_DEVICE_ROWS = 2**19
+
 
 @dataclass(frozen=True)
 class ClassMembers:
@@ -79,9 +83,9 @@ class ClassMembers:
 
 
 class Batch(NamedTuple):
-    """Pairs that one thread solves, one after another."""
+    """Pairs that one thread solves, one after another, or a device side by side."""
 
-    bundles: tuple[int, int] | None  #: those of the classes; None where pairs are larger
+    bundles: tuple[int, int] | None  #: of the classes; None where their values are not needed
     pairs: NDArray[np.intp]  #: (n_pairs, 2), the classes
 
 
@@ -190,12 +194,25 @@ def _edges(sizes: NDArray[np.intp]) -> list[int]:
 
 def larger_batches(pairs: NDArray[np.intp], n_rows: NDArray[np.intp]) -> list[Batch]:
     """Consecutive pairs in batches, those of most rows first; ``n_rows``: of each pair."""
+    found = _consecutive(pairs, n_rows, min(n_rows.sum() / _BATCHES, _BATCH_ROWS))
+    return [batch for _, batch in sorted(found, key=lambda one: -one[0])]
+
+
+def device_batches(pairs: NDArray[np.intp], n_rows: NDArray[np.intp]) -> list[Batch]:
+    """Pairs in batches that a device solves at once, pairs of most rows first."""
+    order = np.argsort(-n_rows, kind="stable")
+    return [batch for _, batch in _consecutive(pairs[order], n_rows[order], _DEVICE_ROWS)]
+
+
+def _consecutive(
+    pairs: NDArray[np.intp], n_rows: NDArray[np.intp], most: float
+) -> list[tuple[int, Batch]]:
+    """Pairs as they follow each other, in batches of up to ``most`` rows; and the rows of each."""
     found, begin = [], 0
-    most = min(n_rows.sum() / _BATCHES, _BATCH_ROWS)
     ends = np.cumsum(n_rows)
     while begin < len(pairs):
         before = ends[begin] - n_rows[begin]
         end = max(begin + 1, int(np.searchsorted(ends, before + most, side="right")))
-        found.append((ends[end - 1] - before, Batch(None, pairs[begin:end])))
+        found.append((int(ends[end - 1] - before), Batch(None, pairs[begin:end])))
         begin = end
-    return [batch for _, batch in sorted(found, key=lambda one: -one[0])]
+    return found

@@ -10,14 +10,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from numpy.typing import DTypeLike
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from aesvm.gpu import devices
 from aesvm.gpu.derive import DeviceSetKernel, blocks_of
 from aesvm.gpu.devices import Device, Streams
 from aesvm.gpu.dual import DeviceDual
-from aesvm.gpu.matrix import matrix_on_device
+from aesvm.gpu.matrix import DeviceKernel, matrix_on_device
 from aesvm.gpu.rows import DeviceRows, as_array, as_given, like_input
+from aesvm.gpu.small import DevicePairs
 from aesvm.kernels import KernelMatrix, KernelSpec
 from aesvm.kernels.joint import HullKernel
 from aesvm.runtime.threads import Threads
@@ -89,6 +91,28 @@ class Processor:
         """Streams that train machines side by side; None: threads do, or one after another."""
         return None
 
+    def pairs_of_classes(
+        self,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        sizes: NDArray[np.intp],
+        pairs: NDArray[np.intp],
+    ) -> DevicePairs | None:
+        """What solves many pairs of classes at once; None: compiled code does, in batches.
+
+        Parameters
+        ----------
+        kernel : KernelMatrix
+            In double precision.
+        rows : ndarray
+            Of several classes, class by class.
+        sizes : ndarray
+            Of the classes.
+        pairs : ndarray of shape (n_pairs, 2)
+            The classes of each pair.
+        """
+        return None
+
 
 class _Gpu(Processor):
     """A GPU."""
@@ -133,6 +157,17 @@ class _Gpu(Processor):
 
     def streams(self, rows: DeviceRows) -> Streams | None:
         return Streams(rows)
+
+    def pairs_of_classes(
+        self,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        sizes: NDArray[np.intp],
+        pairs: NDArray[np.intp],
+    ) -> DevicePairs | None:
+        assert isinstance(kernel, DeviceKernel)
+        found = DevicePairs(kernel, rows, sizes, pairs)
+        return found if found.has_room else None
 
 
 def kind_of(name: Any) -> str:

@@ -7,7 +7,8 @@ other in the interpreter. Of a pair only its numbers and its support vectors are
 (``SolvedPairs``).
 
 Pairs of up to a few hundred rows are solved with all kernel values at hand. Of larger ones compiled
-code computes the values that it needs; where it does not have the kernel, they are not small.
+code computes the values that it needs; where it does not have the kernel, they are not small. A
+device that has room for the kernel values of all rows solves all pairs (``gpu.small``).
 """
 
 from __future__ import annotations
@@ -27,11 +28,18 @@ from aesvm.certificate.proof import DualPoint, PrimalPoint, Proof, negative_norm
 from aesvm.certificate.records import Records
 from aesvm.formulations.objective import Objective, OffsetArrays, Segments, tol_of
 from aesvm.formulations.protocol import Array, Formulation
+from aesvm.gpu.small import DevicePairs
 from aesvm.kernels import KernelMatrix
 from aesvm.kernels.crew import Scratch
 from aesvm.kernels.tiles import RowsByClass
 from aesvm.machines import class_bundles
-from aesvm.machines.class_bundles import Batch, Bundles, ClassMembers, larger_batches
+from aesvm.machines.class_bundles import (
+    Batch,
+    Bundles,
+    ClassMembers,
+    device_batches,
+    larger_batches,
+)
 from aesvm.machines.one_vs_one import pair_number
 from aesvm.machines.problem import pair_classes
 from aesvm.machines.results import Terms, TrainedMachines
@@ -118,7 +126,11 @@ class SmallPairs:
             self.largest = self.values.bound(classes.rows)
             self.rounding = self.values.rounding(classes.rows)
             is_small &= self.largest * float(classes.bounds.sum()) < _LARGEST_SUM
-        is_larger = is_small & (rows > class_bundles.BUNDLE_ROWS)
+        self.on_device: DevicePairs | None = None
+        if is_small.any():
+            chosen = classes.rows, sizes, pairs[is_small]
+            self.on_device = kernel.processor.pairs_of_classes(self.values, *chosen)
+        is_larger = is_small & (rows > class_bundles.BUNDLE_ROWS) & (self.on_device is None)
         self.by_class: RowsByClass | None = None
         if is_larger.any():
             self.by_class = self.values.columns(classes.rows).rows_by_class(classes.ends)
@@ -129,9 +141,12 @@ class SmallPairs:
         self.diag = self.values.diag(classes.rows).astype(np.float64, copy=False)
         self.bundles = Bundles(classes, self.values)
         larger = pairs[is_larger]
-        # those that take longest first: no thread is left with one of them at the end
-        self.batches = larger_batches(larger, rows[is_larger])
-        self.batches += self.bundles.batches(pairs[is_small & ~is_larger])
+        if self.on_device is None:
+            # those that take longest first: no thread is left with one of them at the end
+            self.batches = larger_batches(larger, rows[is_larger])
+            self.batches += self.bundles.batches(pairs[is_small & ~is_larger])
+        else:
+            self.batches = device_batches(pairs[is_small], rows[is_small])
         self.n_larger = np.bincount(larger.ravel(), minlength=len(sizes))  # pairs of each class
 
     def train(
@@ -158,10 +173,11 @@ class SmallPairs:
         """
         self.bundles.hold(self._held(), self.cache_bytes, run)
         aims = _Aims(tol, duality_tol, max_iter)
-        solved = [
-            self._solve(batches, aims, self._improve_all(batches, run, is_over, done), is_over, run)
-            for batches in self._together()
-        ]
+        each = self._by_host() if self.on_device is None else self._by_device(self.on_device)
+        solved = []
+        for batches in self._together():
+            improve = self._improve_all(batches, each, run, is_over, done)
+            solved.append(self._solve(batches, aims, improve, is_over, run))
         return self._put_together(solved)
 
     def _together(self) -> Iterator[list[Batch]]:
@@ -191,14 +207,13 @@ class SmallPairs:
     def _improve_all(
         self,
         batches: list[Batch],
+        each: Callable[[Batch, int], Improve],
         run: Callable,
         is_over: Callable[[], bool],
         done: Callable[[], None],
     ) -> Improve:
-        """How the duals of some batches are improved: each batch by one thread."""
+        """How the duals of some batches are improved: ``each`` batch by one thread."""
         ends = np.cumsum([len(batch.pairs) for batch in batches])
-        matrix, blocks = Scratch(), (Scratch(), Scratch(), Scratch())
-        held = None if self.by_class is None else self.bundles.class_values()
         is_first = True
 
         def improve(
@@ -219,15 +234,31 @@ class SmallPairs:
                 if is_over():  # an iteration would be all of the solve
                     last = (_LAST_UPDATES * n_rows[own]).astype(np.intp)
                     limits = np.minimum(limits, np.maximum(10, last))
-                values = matrix.buffer(int(n_rows.max()) ** 2, np.dtype(np.float64))
-                each = self._improve(batch, held, blocks, values)
-                updates[here] = each(part, own, aims[here], limits)
+                improve_batch = each(batch, int(n_rows.max()))
+                updates[here] = improve_batch(part, own, aims[here], limits)
 
             for _ in run(improve_one, range(len(batches))):
                 if is_first:
                     done()
             is_first = False
             return updates
+
+        return improve
+
+    def _by_device(self, on_device: DevicePairs) -> Callable[[Batch, int], Improve]:
+        """How a batch is improved on a device, which holds the kernel values of all of them."""
+        dual, values = self.dual, on_device.values()
+        assert dual is not None
+        return lambda batch, n_rows: on_device.improve(values, batch.pairs, dual.apart)
+
+    def _by_host(self) -> Callable[[Batch, int], Improve]:
+        """How a batch is improved by compiled code; ``n_rows``: of its largest pair."""
+        matrix, blocks = Scratch(), (Scratch(), Scratch(), Scratch())
+        held = None if self.by_class is None else self.bundles.class_values()
+
+        def improve(batch: Batch, n_rows: int) -> Improve:
+            values = matrix.buffer(n_rows**2, np.dtype(np.float64))
+            return self._improve(batch, held, blocks, values)
 
         return improve
 

@@ -146,7 +146,7 @@ class _Listener(event.Listener):
         if _is_ours(event) and not self.has_told:
             self.has_told = True
             how_often = "in every process" if _warned else "once per machine"
-            self.tell(f"compiling code that this kind of fit needs, {how_often}")
+            self.tell(f"compiling code that this call needs, {how_often}")
 
     def on_end(self, event: Any) -> None:
         """Nothing: the line was printed at the start."""
@@ -156,7 +156,7 @@ class _Listener(event.Listener):
 def compiling_reported_to(tell: Callable[[str], None]) -> Iterator[None]:
     """A context in which ``tell`` gets a line when code of this package has to be compiled.
 
-    After the first fit of its kind, code comes from the cache, and there is no line.
+    After the first call of its kind, code comes from the cache, and there is no line.
 
     Examples
     --------

@@ -29,7 +29,7 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
     ----------
     K : ndarray of shape (n, n)
     diag : ndarray of shape (n,)
-        Its diagonal.
+        Its diagonal. This and what follows may be longer: the first n count.
     coefs, slopes : ndarray of shape (n,)
         A feasible b and its ``Kb + q``; both are brought up to date.
     lower, upper : ndarray of shape (n,)
@@ -40,7 +40,7 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
         Most updates.
     """
     # Numba vectorises loops over slices that begin at zero, and no others
-    n = coefs.size
+    n = K.shape[0]
     largest = 0.0
     for i in range(n):
         largest = max(largest, abs(diag[i]))

@@ -66,6 +66,15 @@ class _KernelRows(NamedTuple):
     other: tuple[Array, Array]  #: values with the other class
 
 
+class _Blocks(NamedTuple):
+    """Room for blocks of kernel values, and for the rows that they are computed from."""
+
+    whole: Array  #: the values of a working set
+    quarter: Array  #: those of the first class's variables with the second's, before they are there
+    lines: Array  #: rows of some variables, as the lines of a block
+    columns: Array  #: rows of a working set, as its columns
+
+
 class _Memory(NamedTuple):
     """What a solve works with; nothing in it outlasts the solve."""
 
@@ -73,15 +82,12 @@ class _Memory(NamedTuple):
     recent: NDArray[np.intp]  #: the last one, the newest of it first; then -1
     n_chosen: NDArray[np.intp]  #: (2,), where each group of ``ends`` ends in the working set
     part: _Dual  #: the variables of the working set
-    block: Array  #: its kernel values
-    quarter: Array  #: those of the first class's variables with the second's, before they are there
+    blocks: _Blocks
     slots: NDArray[np.intp]  #: of each variable, its line in the kernel rows; -1 where it has none
     n_kept: NDArray[np.intp]  #: (2,), lines of each class that are written
     moved: NDArray[np.intp]  #: variables whose coefficients changed
     changes: Array  #: of these
     missing: NDArray[np.intp]  #: moved variables whose kernel rows are not kept yet
-    lines: Array  #: rows of some variables, as the lines of a block of kernel values
-    columns: Array  #: rows of a working set, as its columns
     found: NDArray[np.intp]  #: some variables, or their lines in the kernel rows
     moves: NDArray[np.int8]  #: what each variable can do
     taken: NDArray[np.bool_]  #: whether each variable is in the working set
@@ -101,15 +107,17 @@ class _Memory(NamedTuple):
             recent=numbers(WORKING_SET),
             n_chosen=numbers(2),
             part=_Dual(*np.empty((len(_Dual._fields), WORKING_SET))),
-            block=np.empty(WORKING_SET**2),
-            quarter=np.empty(WORKING_SET**2),
+            blocks=_Blocks(
+                whole=np.empty(WORKING_SET**2),
+                quarter=np.empty(WORKING_SET**2),
+                lines=np.empty((n_lines, width)),
+                columns=np.empty(WORKING_SET * width),
+            ),
             slots=numbers(n),
             n_kept=numbers(2),
             moved=numbers(n),
             changes=np.empty(n),
             missing=numbers(2 * n_lines),
-            lines=np.empty(n_lines * width),
-            columns=np.empty(WORKING_SET * width),
             found=numbers(n + 1),
             moves=np.empty(n, dtype=np.int8),
             taken=np.empty(n, dtype=bool),
@@ -197,8 +205,8 @@ def _solve(
         The violation to come to, and the most pair updates, of each of the active duals.
     memory : _Memory
     """
-    part = memory.part
-    slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen
+    part, blocks = memory.part, memory.blocks
+    slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen[: ends.size]
     moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
     chosen, recent = memory.chosen, memory.recent
     zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
@@ -253,26 +261,25 @@ def _solve(
                     first_missing += 1 - side
                     slots[k] = n_kept[side]
                     n_kept[side] += 1
-            lines = memory.lines[: n_missing * width].reshape(n_missing, width)
-            write_lines(first, second, missing[:n_missing], product_map, lines)
+            write_lines(first, second, missing[:n_missing], product_map, blocks.lines)
             for side in range(2):
-                some = lines[first_missing:] if side else lines[:first_missing]
+                low, high = (first_missing, n_missing) if side else (0, first_missing)
+                some = blocks.lines[low:high]
                 start, stop = (first_moved, n_moved) if side else (0, first_moved)
                 end = n_kept[side]
-                for with_other in range(2):
-                    begin = -1 if with_other else kernel_rows.begins[side]
-                    kept = kernel_rows.other[side] if with_other else kernel_rows.own[side]
+                for which in range(2):  # whose rows the values are with, and whose slopes change
+                    begin = kernel_rows.begins[side] if which == side else -1
+                    kept = kernel_rows.own[side] if which == side else kernel_rows.other[side]
                     if begin < 0:
-                        right = rows[1 - side] if with_other else rows[side]
-                        write_values(some, right, product_map, kept[end - some.shape[0] : end])
+                        write_values(
+                            some, rows[which], product_map, kept[end - some.shape[0] : end]
+                        )
                     for m in range(start, stop):
                         place = moved[m] - side * n_first
                         found[m] = slots[moved[m]] if begin < 0 else begin + place
-                    # own values are of the side's own slopes, values with the other class of the
-                    # other's
-                    here = slopes[n_first:] if side != with_other else slopes[:n_first]
-                    first_column = max(begin, zero)
-                    add_rows(kept, found[start:stop], changes[start:stop], first_column, here)
+                    column = begin if begin > 0 else zero
+                    low, high = (n_first, n) if which else (zero, n_first)
+                    add_rows(kept, found[start:stop], changes[start:stop], column, slopes[low:high])
             if is_over:
                 break
             for k in range(coefs.size):
@@ -282,20 +289,19 @@ def _solve(
             )
             is_over = violation <= (1.0 - _ANEW) * aim or n_updates >= limit
             if not is_over:
-                K = memory.block[: size * size].reshape(size, size)
-                _write_block(first, second, chosen[:size], product_map, kernel_rows, memory, K)
-                for g in range(ends.size):
-                    n_chosen[g] = 0
+                K = blocks.whole[: size * size].reshape(size, size)
+                n_chosen[0] = _write_block(
+                    first, second, chosen[:size], product_map, kernel_rows.own,
+                    kernel_rows.begins, blocks, K,
+                )  # fmt: skip
+                n_chosen[-1] = size
                 for c in range(size):
                     k = chosen[c]
                     part.coefs[c], part.slopes[c], part.diag[c] = coefs[k], slopes[k], diag[k]
                     part.lower[c], part.upper[c] = lower[k], upper[k]
-                    for g in range(ends.size):
-                        n_chosen[g] += k < ends[g]
                 done = update_pairs(
-                    K, part.diag[:size], part.coefs[:size], part.slopes[:size], part.lower[:size],
-                    part.upper[:size], n_chosen[: ends.size], max(0.5 * aim, INNER * violation),
-                    limit - n_updates,
+                    K, part.diag, part.coefs, part.slopes, part.lower, part.upper,
+                    n_chosen, max(0.5 * aim, INNER * violation), limit - n_updates,
                 )  # fmt: skip
                 is_over = done == 0
                 n_updates += done
@@ -316,14 +322,14 @@ def _solve(
 def _own_values(class_values, number, values, size):
     """The block of a class, or room for it in ``values``."""
     start, n_lines = class_values.places[number, 0], class_values.places[number, 1]
-    if start < 0:
-        return values[: size * size].reshape(size, size)
-    return class_values.values[start : start + n_lines * n_lines].reshape(n_lines, n_lines)
+    if start >= 0:
+        values, size = class_values.values[start:], n_lines
+    return values[: size * size].reshape(size, size)
 
 
 @jit
-def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
-    """The kernel values of a working set.
+def _write_block(first, second, chosen, product_map, own, begins, blocks, K):
+    """The kernel values of a working set; returns how many of it are of the first class.
 
     Where values within both classes are at hand, those of the one with the other are computed.
     """
@@ -331,19 +337,18 @@ def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
     middle = 0
     for c in range(chosen.size):
         middle += chosen[c] < n_first
-    first_begin, second_begin = kernel_rows.begins
-    one, other = kernel_rows.own
+    first_begin, second_begin = begins
+    one, other = own
     held = first_begin >= 0 and second_begin >= 0 and width >= _CHEAP_WIDTH
     bottom = middle if held else chosen.size
     left = middle if held else 0
     right = chosen.size - left
-    lines = memory.lines[: bottom * width].reshape(bottom, width)
-    columns = memory.columns[: right * width].reshape(width, right)
-    room = memory.quarter if held else memory.block  # ``K`` is a view of the block
+    columns = blocks.columns[: right * width].reshape(width, right)
+    room = blocks.quarter if held else blocks.whole  # of which ``K`` is a view
     values = room[: bottom * right].reshape(bottom, right)
-    write_lines(first, second, chosen[:bottom], product_map, lines)
+    write_lines(first, second, chosen[:bottom], product_map, blocks.lines)
     write_columns(first, second, chosen[left:], columns)
-    write_values(lines, columns, product_map, values)
+    write_values(blocks.lines[:bottom], columns, product_map, values)
     for i in range(chosen.size if held else 0):
         for k in range(i + 1):
             if i < middle:
@@ -354,6 +359,7 @@ def _write_block(first, second, chosen, product_map, kernel_rows, memory, K):
             else:
                 value = values[k, i - middle]
             K[i, k] = K[k, i] = value
+    return middle
 
 
 @jit

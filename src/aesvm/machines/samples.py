@@ -1,0 +1,218 @@
+"""Samples of the rows, their machines as machines of all rows, and what is between two of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from aesvm.certificate.records import Record, Records
+from aesvm.formulations.objective import Objective, arrays, worst_optimum
+from aesvm.formulations.protocol import Array, Formulation, Offsets
+from aesvm.machines.problem import Problem
+from aesvm.machines.results import Terms, TrainedMachines
+from aesvm.sets.derive import PreparedRows
+
+#: Rows of a sample in each group of rows, at least.
+_LEAST_OF_GROUP = 10
+
+#: A sample is judged by a fraction of as many rows, and by so many at least.
+_JUDGES, _LEAST_JUDGES = 0.125, 4000
+
+#: A machine this close to an end of a line is the end, which has fewer vectors.
+_NEAR_END = 0.02
+
+
+class OfAll(NamedTuple):
+    """A machine of a sample, as a machine of all rows."""
+
+    record: Record
+    decided: tuple[NDArray, Array]  #: its vectors, and their coefficients in the decision
+    intercept: float
+    multipliers: tuple[NDArray, Array]  #: rows, and what is feasible for the dual of all rows
+
+    @classmethod
+    def one(cls, trained: TrainedMachines, number: int, record: Record) -> OfAll:
+        """One of several, as it is."""
+        decided, lifted = trained.decisions.one(number), trained.multipliers.one(number)
+        return cls(record, decided, float(trained.intercept[number]), lifted)
+
+
+def together(found: Sequence[OfAll], trained: TrainedMachines) -> TrainedMachines:
+    """These machines, in place of those that they came from."""
+    return trained._replace(
+        decisions=Terms.of(one.decided for one in found),
+        intercept=np.array([one.intercept for one in found]),
+        multipliers=Terms.of(one.multipliers for one in found),
+        records=Records.of([one.record for one in found]),
+    )
+
+
+def of_all(formulation: Formulation, problem: Problem, made: OfAll, times_costs: float) -> OfAll:
+    """A machine of a sample, whose costs were multiplied, as a machine of all rows."""
+    record, (rows, decided) = made.record, made.decided
+    if not record.n_rows:  # there was nothing to learn
+        return made
+    total = float(problem.bounds.sum())
+    ratio, offsets = total / record.total_cost, record.offsets
+    scale = formulation.decision(offsets).scale
+    times = ratio if formulation.is_homogeneous else 1.0  # w and offsets grow with the costs
+    if formulation.is_homogeneous:
+        offsets = tuple(times * one for one in offsets)
+    decision = formulation.decision(offsets)
+    worst = worst_optimum(formulation, problem.targets, problem.bounds)
+    dual = None
+    if record.dual_objective is not None:  # of the sample, its rows standing for all
+        gain = record.dual_objective + 0.5 * record.squared_norm
+        dual = float(formulation.dual_value(ratio * gain, ratio**2 * record.squared_norm))
+    whole = np.zeros(len(problem.rows))
+    given, values = made.multipliers
+    whole[np.searchsorted(problem.rows, given)] = times / times_costs * values
+    whole = formulation.feasible(whole, problem.targets, problem.bounds)
+    held = np.flatnonzero(whole)
+    own = replace(
+        record,
+        exact=False,
+        n_rows=len(problem.rows),
+        n_vectors=len(rows),
+        squared_norm=times**2 * record.squared_norm,
+        rounding=0.0,
+        loss=None,
+        loss_reduced=None,
+        total_cost=total,
+        worst_optimum=worst,
+        squared_norm_bound=formulation.squared_norm_bound(total, worst),
+        offsets=offsets,
+        dual_objective=None,
+        estimated_dual=dual,
+        violators=None,
+        proof_rounding=0.0,
+        proven=False,
+    )
+    coefs = times * scale * decided
+    return OfAll(
+        own,
+        (rows, coefs / decision.scale),
+        float(decision.intercept),
+        (problem.rows[held].astype(np.int32), whole[held]),
+    )
+
+
+class Line(NamedTuple):
+    """The machines ``(1 - t) (w, b) + t (w', b')`` from one to another, and F on judges."""
+
+    judge: Objective
+    products: tuple[float, float, float]  #: ``|w|^2``, ``<w, w'>`` and ``|w'|^2``
+    ends: tuple[Offsets, Offsets]
+    scores_of_ends: tuple[Array, Array]
+
+    def squared_norm(self, t: float) -> float:
+        own, product, other = self.products
+        s = 1.0 - t
+        return max(s * s * own + 2.0 * s * t * product + t * t * other, 0.0)
+
+    def offsets(self, t: float) -> Offsets:
+        return tuple((1.0 - t) * a + t * b for a, b in zip(*self.ends, strict=True))
+
+    def scores(self, t: float) -> Array:
+        own, other = self.scores_of_ends
+        return (1.0 - t) * own + t * other
+
+    def value(self, t: float) -> float:
+        """F, which is convex in t."""
+        loss = self.judge.loss(self.scores(t), arrays(self.offsets(t)))
+        return 0.5 * self.squared_norm(t) + float(loss[0])
+
+    def lowest(self) -> float:
+        """The t from 0 to 1 where F is smallest; an end where that is near.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from aesvm.formulations.hinge import Hinge
+        >>> from aesvm.formulations.objective import Objective
+        >>> from aesvm.machines.samples import Line
+        >>> judge, scores = Objective(Hinge(), np.array([1.0, -1.0]), np.ones(2)), np.zeros(2)
+        >>> line = Line(judge, (1.0, 0.0, 1.0), ((0.0,), (0.0,)), (scores, scores))
+        >>> round(line.lowest(), 3)  # the middle of two w of the same length is the shortest
+        0.5
+        """
+        t = float(minimize_scalar(self.value, bounds=(0.0, 1.0), method="bounded").x)
+        return round(t) if min(t, 1.0 - t) < _NEAR_END else t
+
+
+def sum_of(
+    shares: Sequence[float], rows: Sequence[NDArray], coefs: Sequence[Array]
+) -> tuple[NDArray[np.int32], Array]:
+    """Multiples of sums over rows, added up: each row once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.samples import sum_of
+    >>> sum_of((0.5, 2.0), (np.array([1, 2]), np.array([0, 2])), (np.ones(2), np.ones(2)))
+    (array([0, 1, 2], dtype=int32), array([2. , 0.5, 2.5]))
+    """
+    every, at = np.unique(np.concatenate(rows), return_inverse=True)
+    values = np.concatenate([share * own for share, own in zip(shares, coefs, strict=True)])
+    sums = np.bincount(at, values, len(every)).astype(np.float64)
+    return every.astype(np.int32), sums
+
+
+def n_judges(n_rows: int) -> int:
+    """By how many rows the machines of a sample are judged.
+
+    Examples
+    --------
+    >>> from aesvm.machines.samples import n_judges
+    >>> n_judges(2000), n_judges(64_000)
+    (4000, 8000)
+    """
+    return max(_LEAST_JUDGES, int(_JUDGES * n_rows))
+
+
+def sample(
+    prepared: PreparedRows, ranks: NDArray[np.intp], n_rows: int, first: int = 0
+) -> PreparedRows:
+    """A random sample of the rows, whose weights have the sum of its rows' weights.
+
+    Groups have the shares that they have of all rows: small ones, of which more rows are taken, by
+    their weights. A larger sample with the same ``first`` holds the smaller ones.
+
+    Parameters
+    ----------
+    prepared : PreparedRows
+    ranks : ndarray
+        A random order of all rows.
+    n_rows : int
+    first : int, default=0
+        The rows before this one, in that order, are taken only where there are not enough others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.samples import sample
+    >>> from aesvm.sets.derive import prepare
+    >>> groups = np.repeat([0, 1], [90, 60])
+    >>> prepared = prepare(np.arange(150.0)[:, None], groups, np.ones(150))
+    >>> chosen = sample(prepared, np.arange(150), 50)
+    >>> [len(own) for own in chosen.groups], float(chosen.weights[:90].sum())
+    ([30, 20], 30.0)
+    >>> sample(prepared, np.arange(150), 50, first=50).groups[1][:3]
+    array([110, 111, 112])
+    """
+    n_all, weights = len(prepared.rows), np.zeros(len(prepared.weights))
+    groups = []
+    for own in prepared.groups:
+        size = min(len(own), max(_LEAST_OF_GROUP, -(-n_rows * len(own) // n_all)))
+        order = np.roll(own[np.argsort(ranks[own])], -min(len(own), first * len(own) // n_all))
+        groups.append(np.sort(order[:size]))
+        share = prepared.weights[own].sum() / prepared.weights[groups[-1]].sum()
+        weights[groups[-1]] = share * prepared.weights[groups[-1]]
+    rows = np.sort(np.concatenate(groups))
+    weights *= prepared.weights[rows].sum() / weights[rows].sum()
+    return prepared._replace(rows=rows, weights=weights, groups=groups)
