@@ -147,12 +147,21 @@ def section(scale: Scale, ledger: Ledger) -> Section:
         columns,
         [claim.row() for claim in claims],
         "Each dataset is followed by our figure, then by the paper's in brackets. A figure is over "
-        "the paper's whole grid of 84 points, or over its 24 of Table 9 (†, and where solvers are "
-        "compared). A solver that has not finished them has none: it was past its [limit](#how), "
-        f"or [not run](#left-out). {ALL}: every distinct row was kept, so AESVM is the exact SVM "
-        "there. The last column counts the paper's cells.",
+        f"{_grid(scale)}. A solver that has not finished them has none: it was past its "
+        f"[limit](#how), or [not run](#left-out). {ALL}: every distinct row was kept, so AESVM is "
+        "the exact SVM there. The last column counts the paper's cells.",
     )
     return Section("What the paper claims, and what we find", [text, table], "claims")
+
+
+def _grid(scale: Scale) -> str:
+    few, all_of_them = len(scale.small_points), len(scale.points)
+    if few == all_of_them:
+        return f"all {few} points of the grid"
+    return (
+        f"the paper's whole grid of {all_of_them} points, or over its {few} of Table 9 ({PART}, "
+        "and where solvers are compared)"
+    )
 
 
 def every_claim(scale: Scale, ledger: Ledger) -> list[Claim]:
