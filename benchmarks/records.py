@@ -30,7 +30,6 @@ TITLES = {
     "usps": "usps, ten classes",
     "w8a": "w8a",
     "flights": "flights",
-    "heart2020": "heart2020",
     "mnist_digits": "mnist, ten digits",
     "sines": "sines, regression",
     "moons": "moons",

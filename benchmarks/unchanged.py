@@ -214,8 +214,7 @@ def emulated() -> Iterator[None]:
 
             device = numpy_device(stack, cuda)
             for module, name, value in (
-                (cuda, "compiled", emulator.emulate(folder)),
-                (cuda, "WORKING_SET", 64),
+                *((cuda, name, value) for name, value in emulator.in_place(folder).items()),
                 (dual, "_SHRINK_PRODUCTS", 0.0),
                 (devices, "cuda_device", lambda number: device),
             ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aesvm.gpu import cuda, devices, dual, hull
-from tests.gpu import emulator, plain, strict
+from tests.gpu import emulator, strict
 from tests.gpu.stand_in import NumpyDevice, launch_on_the_host
 
 
@@ -34,12 +34,9 @@ def device_code_on_this_processor(monkeypatch, tmp_path_factory):
     """The device code itself, as ``device="cuda"``, with small working sets."""
     if emulator.COMPILER is None:
         pytest.skip("there is no C++ compiler to build device code with")
-    monkeypatch.setattr(cuda, "compiled", emulator.emulate(tmp_path_factory.mktemp("device_code")))
-    monkeypatch.setattr(cuda, "WORKING_SET", 128)
-    monkeypatch.setattr(cuda, "_SOLVERS", 64)
-    room = cuda._OTHER_SHARED + 8 * 64**2  # for subsets of 64 variables
-    monkeypatch.setattr(cuda, "_attribute", lambda name: room)
-    monkeypatch.setattr(cuda, "solve_definite", plain.solve_definite)
+    stand_ins = emulator.in_place(tmp_path_factory.mktemp("device_code"))
+    for name, stand_in in stand_ins.items():
+        monkeypatch.setattr(cuda, name, stand_in)
     monkeypatch.setattr(dual, "_SHRINK_PRODUCTS", 0.0)
     device = NumpyDevice(operations=cuda)
     monkeypatch.setattr(devices, "cuda_device", lambda number: device)

@@ -106,3 +106,24 @@ def emulate(folder):
         return EmulatedModule(cuda.source(name), tuple(f"-D{one}" for one in definitions), here)
 
     return module
+
+
+def in_place(folder):
+    """What stands in for a GPU's compiler and for its properties: attributes of ``aesvm.gpu.cuda``.
+
+    Working sets, and subsets of them, are small.
+    """
+    from aesvm.gpu import cuda
+    from tests.gpu import plain
+
+    properties = {
+        "MaxSharedMemoryPerBlockOptin": cuda._OTHER_SHARED + 8 * 64**2,
+        "MultiProcessorCount": 4,
+    }
+    return {
+        "compiled": emulate(folder),
+        "WORKING_SET": 128,
+        "_SOLVERS": 64,
+        "_attribute": properties.__getitem__,
+        "solve_definite": plain.solve_definite,
+    }
