@@ -466,7 +466,7 @@ def _partitions(scale: Scale, ledger: Ledger) -> Claim:
 def _polynomial(scale: Scale, ledger: Ledger) -> Claim:
     claim = Claim(
         "is similar to LIBSVM with the polynomial kernel, and faster",
-        f"an RMSE of at most {SIMILAR:g}, and OTS over 1",
+        "an RMSE at most the paper's, or within 15 % of it, and OTS over 1",
     )
     figures = grids.POLYNOMIAL.compared(scale, ledger)
     for dataset, row in published.TABLE_10.items():
@@ -485,7 +485,8 @@ def _polynomial(scale: Scale, ledger: Ledger) -> Claim:
             papers = [published.TABLE_11[m][dataset][AESVM] or 0.0 for m in ("RMSE", "OTS")]
             shown = f"{label(dataset)} {number(error, 2)}, {number(speed)} "
             shown += f"({papers[0]:g}, {papers[1]:g})"
-            claim.judge(speed > 1.0 and error <= SIMILAR, shown)
+            near = error <= papers[0] or reproduced(error, papers[0])
+            claim.judge(speed > 1.0 and near, shown)
     return claim
 
 
