@@ -4,7 +4,7 @@
 
 Seconds are from rows on the host to a model: the median of three, after one that compiles; of many
 rows (``large``, ``rows``) those of a single fit. ``exact large --record`` writes what they found to
-``recorded/gpu.json``, from which the table of the documentation is made.
+``recorded/gpu.json``, question by question; the documentation's table is made from it.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import ReductionSettings, reduce, union
 from benchmarks import other_datasets
 from benchmarks.datasets import FLIGHTS, SEED, load
+from benchmarks.report import replace_file
 from benchmarks.speed import letters
 
 #: What the documentation's table and chart are made of.
@@ -176,7 +177,7 @@ def _compare(
             flush=True,
         )
         data = {"data": one.data, "rows": X.shape[0], "features": X.shape[1]}
-        given = {**data, "C": one.C, "gamma": one.gamma}
+        given = {**data, "dense": one.dense, "C": one.C, "gamma": one.gamma}
         known = {"support vectors": len(model.support_), "accuracy": accuracy}
         lines.append({**given, "program": "aesvm", "fit s": seconds, **known})
         for program, theirs in (("ThunderSVM", one.thunder), ("cuML", one.cuml)):
@@ -302,6 +303,16 @@ def _of_many_rows(n: int, device: str, **parameters: Any) -> None:
     print(model.certificate_)
 
 
+def record(path: Path, lines: list[dict[str, Any]], machine: str) -> None:
+    """Put lines in a record, in place of earlier ones of the same problems."""
+    names = ("data", "rows", "dense", "C", "gamma")
+    new = {tuple(line[name] for name in names) for line in lines}
+    rows = json.loads(path.read_text("utf-8"))["rows"] if path.exists() else []
+    kept = [line for line in rows if tuple(line.get(name, False) for name in names) not in new]
+    about = {"date": date.today().isoformat(), "machine": machine}
+    replace_file(path, json.dumps({**about, "rows": kept + lines}, indent=1) + "\n")
+
+
 def opened(name: str) -> Device:
     if name == "cpu":
         raise SystemExit("these questions are of a GPU: --device cuda")
@@ -334,9 +345,8 @@ def main() -> None:
     lines: list[dict[str, Any]] = []
     for name in options.questions or QUESTIONS:
         lines += QUESTIONS[name](folder, options.device) or []
-    if options.record:
-        about = {"date": date.today().isoformat(), "machine": options.machine}
-        options.record.write_text(json.dumps({**about, "rows": lines}, indent=1) + "\n")
+        if options.record:
+            record(options.record, lines, options.machine)
 
 
 if __name__ == "__main__":

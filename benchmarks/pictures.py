@@ -168,8 +168,8 @@ def speed() -> Figure:
     """Seconds to fit and to predict, as they were recorded."""
     (front, lines), (gpu, on_gpu) = recorded("front"), recorded("gpu")
     on_gpu = on_gpu[on_gpu["C"] == 1.0]
-    compared = on_gpu[on_gpu["program"] == "cuML"][["data", "rows"]]
-    on_gpu = on_gpu.merge(compared, on=["data", "rows"])
+    compared = on_gpu[on_gpu["program"] == "cuML"][["data", "rows", "dense"]]
+    on_gpu = on_gpu.merge(compared, on=["data", "rows", "dense"])
     figure = Figure(figsize=(10.0, 4.1))
     axes = figure.subplots(1, 3)
     lines["of"] = [

@@ -82,7 +82,7 @@ def gpu_table() -> str:
         "accuracy",
     ]
     body = []
-    for _, group in lines.groupby(["data", "rows", "C", "gamma"], sort=False):
+    for _, group in lines.groupby(["data", "rows", "dense", "C", "gamma"], sort=False):
         by = group.set_index("program")
         seconds = [
             _seconds(by.loc[name, "fit s"]) if name in by.index else ""
@@ -159,7 +159,8 @@ def with_tables(text: str) -> str:
 
 def _title(line: pd.Series) -> str:
     gamma = Fraction(line["gamma"]).limit_denominator(256)
-    size = f"{line['rows']:,} × {line['features']}"
+    dense = " made dense" if line.get("dense", False) else ""
+    size = f"{line['rows']:,} × {line['features']}{dense}"
     return f"{TITLES[line['data']]}, {size} ({line['C']:g}, {gamma})"
 
 

@@ -339,7 +339,7 @@ def record(lines: list[dict], jobs: int, started: Any, clock: str) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.time_limit", description=__doc__)
-    parser.add_argument("names", nargs="*", default=[])
+    parser.add_argument("names", nargs="+")
     parser.add_argument("--rows", type=int)
     parser.add_argument("--limits", type=float, nargs="+", default=LIMITS)
     parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)

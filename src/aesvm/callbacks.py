@@ -22,8 +22,9 @@ class TimeLimit:
     other estimators, such as scikit-learn's searches, it raises an error. When the time is over
 
     - a fit to rows in memory with ``refine`` "auto" or "exact" returns the best of the models that
-      it has made, as with the parameter ``time_limit``: the SVMs of larger and larger samples, the
-      exact SVM. It may end early, if the next of these would take longer than the time left;
+      it has made, as with the parameter ``time_limit``: SVMs of larger and larger samples, then the
+      exact SVM, or SVMs of further rows, combined. It ends early only when there is no time for
+      half as many rows again, or no rows are left;
     - with a number for ``refine``, reducing ends at the next batch of subsets, and rows that were
       not reached represent themselves; refining ends with the best model seen;
     - with ``max_vectors`` a fit ends within its present step, with the vectors chosen so far;

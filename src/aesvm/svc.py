@@ -81,8 +81,8 @@ class AESVC(
         ``gap_tol=0.01`` gives a model whose objective is at most 1 % above the exact one's.
     time_limit : float, default=None
         Seconds for a fit. With rows in memory, and ``refine`` "auto" or "exact", the fit trains
-        better and better models: the SVMs of larger and larger samples, the exact SVM. It returns
-        the one with the lowest objective. All other fits end with the best model so far, as with
+        SVMs of larger and larger samples, then the exact SVM, or SVMs of further rows, and combines
+        them. All other fits end with the best model so far, as with
         :class:`aesvm.TimeLimit`. None: no limit.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         What computes: the processor, or an NVIDIA GPU by number (``pip install "aesvm[gpu]"``).

@@ -70,7 +70,10 @@ class _Kernel:
         return self
 
     def linear_launch(self, size, arguments, shared_mem, n_threads, stream, together):
-        """Blocks that wait for each other: here a single one, which does the work of all."""
+        """Blocks that wait for each other: here a single one, which does the work of all.
+
+        How several share the work is for a GPU to test (``test_on_gpu.py``).
+        """
         assert together
         assert size % n_threads == 0
         self((1,), (n_threads,), arguments, shared_mem)

@@ -138,14 +138,16 @@ def test_rows_that_are_no_lines_add_nothing_however_large_their_values(emulated,
         assert_allclose(sums, coefs @ values, rtol=1e-3, atol=1e-2 * np.abs(values).max())
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [60, 100, 200])
 @pytest.mark.parametrize("groups", [1, 2, "the second alone"])
-def test_duals_are_those_of_the_host(emulated, groups):
-    n = 60
+def test_duals_are_those_of_the_host(emulated, groups, n, dtype):
+    """Of fewer variables than a subset has, of more, and of more than a working set has."""
     X = rows(n, 4)
     signs = np.where(X[:, 0] * X[:, 1] + 0.05 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
-    host = KernelSpec("rbf", 3.0).matrix(X, dtype=np.float64)
+    host = KernelSpec("rbf", 3.0).matrix(X, dtype=dtype)
     device = device_kernel(host, emulated)
-    parameters = {"tol": 1e-3}
+    parameters = {"tol": 1e-4}
     if groups == 2:
         parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
     elif groups != 1:
@@ -154,7 +156,30 @@ def test_duals_are_those_of_the_host(emulated, groups):
     found = minimize(device, *problem, **parameters)
     wanted = smo.minimize(host, *problem, **parameters)
     assert found.converged
-    assert found.objective == pytest.approx(wanted.objective, rel=1e-4)
+    assert found.objective == pytest.approx(wanted.objective, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_a_working_set_lowers_is_told(emulated, dtype):
+    """Also which of its variables moved, and by how much."""
+    n = 120
+    X = rows(n, 4)
+    signs = np.where(X[:, 0] * X[:, 1] > 0, 1.0, -1.0)
+    kernel = device_kernel(KernelSpec("rbf", 3.0).matrix(X, dtype=dtype), emulated)
+    prepared = PreparedVariables.of(kernel, np.arange(n), None)
+    state = DualState(kernel, prepared, signs, -np.ones(n), np.ones(n), None, None, map)
+    dual = DeviceDual(state, Stagnation(n, state.unit))
+    dual.measure()
+    dual.improve(1e-3, 10**6, False, lambda: False)
+    dual.measure()
+    coefs, slopes, _ = dual.state()
+    linear = dual.now.linear
+    objective = 0.5 * coefs @ (slopes + linear)
+    assert dual.fell > 0.0
+    assert dual.fell == pytest.approx(-objective, rel=1e-4)
+    assert dual.n_moved == np.count_nonzero(coefs)
+    assert dual.moved == pytest.approx(np.abs(coefs).sum())
+    assert dual.n_updates >= dual.n_moved / 2
 
 
 @pytest.mark.weekly

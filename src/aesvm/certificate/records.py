@@ -43,7 +43,7 @@ class Record:
     proof_rounding: float = 0.0  #: what F1 is off by, at most, where it was proven
     proven: bool = False  #: whether F1 and the dual were proven (``proof.py``)
     n_vectors: int | None = None  #: the vectors of a span that w was restricted to
-    estimated_loss: float | None = None  #: those of F1, from a sample of the rows
+    estimated_loss: float | None = None  #: the loss of F1, from a sample of the rows
     estimated_dual: float | None = None  #: from a sample of the rows
     estimated_error: float = 0.0  #: two standard errors of the estimates
 

@@ -161,6 +161,7 @@ def _keep_record(now: Any, before: Any, found: Compressed, kernel: Any) -> None:
                 proven=False,
                 n_vectors=len(one.rows),
                 estimated_dual=None,
+                estimated_loss=None,
             )
         )
     known._replace(records=Records.of(records), n_vectors=len(now.support_)).keep(now)

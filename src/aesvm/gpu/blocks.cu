@@ -1,8 +1,6 @@
-// What the steps of the dual's solver share: variables, what a block of threads finds together.
+// What steps.cu, subsets.cu and pairs.cu share.
 //
-// Compiled with
-//   REAL         float or double: the precision of kernel values
-//   WORKING_SET  the variables that are solved for together
+// Compiled with REAL, float or double: the precision of kernel values.
 
 #include "warps.cu"
 
@@ -52,36 +50,7 @@ __device__ Extreme best_of_block(Extreme own, double sign)
     return own;
 }
 
-// The number of earlier threads whose flag is set, and of all.
-__device__ int rank_of(bool flag, int *total)
-{
-    __shared__ int of_warp[32];
-    const int warp = threadIdx.x / 32;
-    const unsigned set = __ballot_sync(ALL, flag);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warp[warp] = __popc(set);
-    __syncthreads();
-    int before = __popc(set & ((1u << threadIdx.x % 32) - 1)), all = 0;
-    for (int w = 0; w < blockDim.x / 32; w++) {
-        if (w < warp) before += of_warp[w];
-        all += of_warp[w];
-    }
-    *total = all;
-    return before;
-}
-
 // What all threads of a block find together: all of them get the result.
-__device__ __forceinline__ int sum_of_block(int own)
-{
-    __shared__ int of_warp[32];
-    const unsigned sum = __reduce_add_sync(ALL, (unsigned)own);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = (int)sum;
-    __syncthreads();
-    const int lane = threadIdx.x % 32;
-    return (int)__reduce_add_sync(ALL, lane < blockDim.x / 32 ? (unsigned)of_warp[lane] : 0);
-}
-
 // The sum of what earlier threads give, and of all.
 __device__ __forceinline__ int rank_in_block(int own, int *total)
 {
@@ -100,7 +69,7 @@ __device__ __forceinline__ int rank_in_block(int own, int *total)
     return (int)__reduce_add_sync(ALL, lane < warp ? others : 0) + sum - own;
 }
 
-__device__ __forceinline__ unsigned least_of_block(unsigned own)
+__device__ __forceinline__ unsigned min_of_block(unsigned own)
 {
     __shared__ unsigned of_warp[32];
     const unsigned least = __reduce_min_sync(ALL, own);
@@ -111,7 +80,7 @@ __device__ __forceinline__ unsigned least_of_block(unsigned own)
     return __reduce_min_sync(ALL, lane < blockDim.x / 32 ? of_warp[lane] : ALL);
 }
 
-__device__ __forceinline__ double total_of_block(double own)
+__device__ __forceinline__ double sum_of_block(double own)
 {
     __shared__ double of_warp[32];
     own = sum_of_warp(own);

@@ -19,7 +19,7 @@ from aesvm.gpu.forms import Form
 
 
 class Summary(IntEnum):
-    """The places of what the host reads in every iteration; as in ``steps.cu``."""
+    """The places of what the host reads in every iteration; as in ``blocks.cu``."""
 
     VIOLATION = 0
     LOWEST = 1  #: of each of two groups
@@ -117,14 +117,16 @@ class Work(NamedTuple):
 #: Variables that are solved for together.
 WORKING_SET = 4096
 
-#: Threads of a block that solves for them, and the most such blocks: more gain nothing.
+#: Threads of a block that solves for them, and the most such blocks, a power of two: each then has
+#: 64 columns of a working set's kernel matrix, and an H200 has 132 places for such blocks.
 _SOLVERS, _MOST_BLOCKS = 512, 64
 
-#: Bytes of a block's shared memory that are for other things than kernel values.
+#: Bytes of a block's shared memory that are for other things than kernel values: what is
+#: ``__shared__`` in ``subsets.cu``, 27.0 KiB with subsets of 224 variables.
 _OTHER_SHARED = 28 * 1024
 
-#: The same where a block solves a dual of two classes: slots of both, at most, and how many of them
-#: a thread has. A class takes a multiple of these.
+#: Slots of a dual of two classes, at most, and how many of them a thread has. So many hold
+#: ``small_pairs.MOST_ROWS``, and empty slots of both classes, in whole warps.
 MOST_SLOTS, SLOTS_PER_THREAD = 3328, 8
 
 #: Compute capability that the kernels need: warp-wide minima.
@@ -451,7 +453,7 @@ def solve_working_set(
     variables : DeviceVariables
     n_groups : int
     tol, inner : float
-        It ends where they differ by no more than ``tol``, or ``inner`` times the first difference.
+        It ends when the violation is at most ``tol``, or ``inner`` times the first one.
     limit : int
         Most updates.
     """

@@ -22,10 +22,6 @@
 enum { ABSORB, PRUNE, COVER, PHASES };
 enum { DONE, LEDGER_FULL };  // what becomes of a subset; hull.py knows the first
 
-#ifndef DYNAMIC_SHARED  // as much as a launch asks for
-#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
-#endif
-
 // The rows chosen so far. In ``g`` is half the gradient of a check, sum_s mu_s K_ts - K_it.
 struct Members {
     int *rows, *place;  // the row of each member; the place of each row among them, or -1

@@ -36,15 +36,6 @@ struct ClassLines {
     }
 };
 
-// The one of a thread's numbers at a position that only a thread knows: registers have no index.
-template <class T> __device__ __forceinline__ T pick(const T (&values)[PER_THREAD], int at)
-{
-    T found = values[0];
-#pragma unroll
-    for (int p = 1; p < PER_THREAD; p++) found = at == p ? values[p] : found;
-    return found;
-}
-
 // The dual in the variables of a block, by updates of pairs; see aesvm.solver.pair_updates. Returns how
 // many updates were made.
 //
@@ -229,8 +220,8 @@ extern "C" __global__ void __launch_bounds__(UPDATE_THREADS) solve_pairs(
         double own = 0;
 #pragma unroll
         for (int p = 0; p < PER_THREAD; p++) own += second ? up[p] : down[p];
-        const double of_first = total_of_block(second ? 0.0 : own);
-        const double of_second = total_of_block(second ? own : 0.0);
+        const double of_first = sum_of_block(second ? 0.0 : own);
+        const double of_second = sum_of_block(second ? own : 0.0);
         const double wanted = held[dual] > 0 ? held[dual] : fmin(of_first, of_second);
         const double reached = second ? of_second : of_first;
         const bool differs = reached > 0 && fabs(reached - wanted) > SAME_SUM * reached;

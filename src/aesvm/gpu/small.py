@@ -2,8 +2,8 @@
 
 One by one, each would keep the host busy for longer than the device. So the kernel values of all
 rows with each other are computed at once and stay on the device, and one call solves many duals,
-each by a block of threads. The pair updates are those of a working set (``dual``): here it is all
-variables of a dual.
+each by a block of threads. ``pairs.cu`` updates pairs of all variables of a dual, as ``subsets.cu``
+does of some variables of a working set.
 
 Values are in double precision, as certificates want them. That is eight bytes for each two rows:
 where the device has no room, compiled code of the host solves the smallest of the duals, and

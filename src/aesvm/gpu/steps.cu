@@ -88,7 +88,7 @@ extern "C" __global__ void __launch_bounds__(CHOOSE_THREADS) make_working_set(
                 if (side && rises && pair[0].variable == own_one.variable) wanted = false;
             }
             int total;
-            const int rank = size + rank_of(wanted, &total);
+            const int rank = size + rank_in_block(wanted, &total);
             if (wanted && rank < WORKING_SET) chosen[rank] = own_one.variable;
             size = min(WORKING_SET, size + total);
         }

@@ -13,6 +13,8 @@
 // 256 threads, 16 by 16, computes a tile of TILE lines by TILE columns, WIDTH by WIDTH values to a
 // thread. Sums over lines are in double precision, in an order that depends on shapes alone.
 
+#include "warps.cu"
+
 typedef REAL real;
 
 #if SINGLE
@@ -24,10 +26,6 @@ typedef REAL real;
 #define DEPTH 8                      // features that are multiplied between two barriers
 #define LOADS (TILE * DEPTH / 256)   // numbers that a thread loads at once: 16 bytes
 #define OF_NORMS (MAP == 0 && !DIFFERENCES)
-
-#ifndef DYNAMIC_SHARED  // as much as a launch asks for
-#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
-#endif
 
 struct alignas(16) Pack { real of[LOADS]; };
 

@@ -1,8 +1,12 @@
-// What the 32 threads of a warp find together: minima, sums, the first of them.
+// What all device code may use: memory, numbers of a thread, and what the 32 threads of a warp find together.
 //
 // All threads of a warp call these functions together, and all get the result.
 
 #define ALL 0xffffffffu
+
+#ifndef DYNAMIC_SHARED  // as much as a launch asks for
+#define DYNAMIC_SHARED(type, name) extern __shared__ type name[]
+#endif
 
 // Floats as whole numbers in the same order, and back.
 __device__ __forceinline__ unsigned ordered(float x)
@@ -48,4 +52,13 @@ __device__ __forceinline__ double sum_of_warp(double x)
 {
     for (int step = 16; step; step /= 2) x += __shfl_xor_sync(ALL, x, step);
     return x;
+}
+
+// The one of a thread's numbers at a position that only a thread knows: registers have no index.
+template <class T, int N> __device__ __forceinline__ T pick(const T (&values)[N], int at)
+{
+    T found = values[0];
+#pragma unroll
+    for (int p = 1; p < N; p++) found = at == p ? values[p] : found;
+    return found;
 }

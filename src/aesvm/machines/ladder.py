@@ -49,7 +49,7 @@ from aesvm.machines.plan import Exact, Ladder, Rung, Sample, Sampled
 from aesvm.machines.problem import Problem
 from aesvm.machines.represent import Represented
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.samples import Line, OfAll, n_judges, of_all, sample, sum_of, together
+from aesvm.machines.samples import Line, WholeMachine, as_whole, n_judges, sample, sum_of, together
 from aesvm.machines.sharing import SharedWork
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
@@ -182,7 +182,7 @@ class _Climb:
         return None
 
     def _sample(self, rung: Sample, progress: Progress) -> None:
-        """Train the machines of a sample; once, with either costs."""
+        """Train a sample's machines; the second sample's with both costs, then with the better."""
         is_first = rung.n_rows < max(plans.TABLE.first_samples)
         found: list[tuple[Made, Sampled, float]] = []
         for power in self.powers[:1] if is_first else self.powers:
@@ -226,9 +226,11 @@ class _Climb:
     def _of_all(self, trained: TrainedMachines, times: float) -> TrainedMachines:
         """The machines of a sample as machines of all rows."""
         problems = self.work.data.problems(self.prepared.rows, self.prepared.weights)
-        each = zip(problems, trained.records, strict=True)
+        each, formulation = zip(problems, trained.records, strict=True), self.work.formulation
         found = [
-            of_all(self.work.formulation, problem, OfAll.one(trained, number, record), times)
+            as_whole(
+                self.work.formulation, problem, WholeMachine.one(trained, number, record), times
+            )
             for number, (problem, record) in enumerate(each)
         ]
         return together(found, trained)._replace(history=())
@@ -265,11 +267,11 @@ class _Climb:
         name: str,
         trained: TrainedMachines,
         n_sampled: NDArray,
-        of_all: bool = False,
+        scores_known: bool = False,
     ) -> Made:
         """Machines with their objectives, by the rows that all are judged by.
 
-        ``of_all``: whether all rows were trained on, so that scores are known.
+        ``scores_known``: whether all rows were trained on, so that scores are known.
         """
         before, n_values = self._left(), 0
         scores, objectives = [], np.zeros(len(self.judges.each))
@@ -279,8 +281,8 @@ class _Climb:
                 scores.append(np.zeros(len(rows)))
                 objectives[number] = np.inf
                 continue
-            own = self._scores_by(trained, number, record, rows, of_all)
-            n_values += 0 if of_all else len(trained.decisions.one(number)[0]) * len(rows)
+            own = self._scores_by(trained, number, record, rows, scores_known)
+            n_values += 0 if scores_known else len(trained.decisions.one(number)[0]) * len(rows)
             scores.append(own)
             loss = objective.loss(own, arrays(record.offsets))
             objectives[number] = 0.5 * max(record.squared_norm, 0.0) + float(loss[0])
@@ -299,12 +301,12 @@ class _Climb:
 
         F is convex along them. Where neither end is much better, the best point is between them.
         """
-        found: list[OfAll] = []
-        scores, objectives = [], made.objectives.copy()
+        found: list[WholeMachine] = []
+        scores, objectives, is_mean = [], made.objectives.copy(), False
         ends = list(zip(best.trained.records, made.trained.records, strict=True))
         for number, (old, new) in enumerate(ends):
             if not (old.n_rows and new.n_rows):
-                found.append(OfAll.one(made.trained, number, new))
+                found.append(WholeMachine.one(made.trained, number, new))
                 scores.append(made.scores[number])
                 continue
             rows, coefs = self._w(best.trained, number, old)
@@ -316,10 +318,11 @@ class _Climb:
                 (best.scores[number], made.scores[number]),
             )
             t = line.lowest()
+            is_mean = is_mean or t < 1.0
             objectives[number] = line.value(t)
             scores.append(line.scores(t))
             if t == 1.0:
-                found.append(OfAll.one(made.trained, number, new))
+                found.append(WholeMachine.one(made.trained, number, new))
                 continue
             # an exact one was cut: its dual counts, whatever becomes of its w
             is_new = made.n_sampled[number] >= best.n_sampled[number] and not new.exact
@@ -336,17 +339,23 @@ class _Climb:
             lifted = [one.trained.multipliers.one(number) for one in (best, made)]
             multipliers = sum_of(shares, *zip(*lifted, strict=True))
             decided = vectors, w / decision.scale
-            found.append(OfAll(record, decided, float(decision.intercept), multipliers))
+            found.append(WholeMachine(record, decided, float(decision.intercept), multipliers))
         trained = together(found, made.trained)
         trained = trained._replace(solved=np.union1d(best.trained.solved, trained.solved))
         n_sampled = np.maximum(best.n_sampled, made.n_sampled)
-        return Made(f"between {made.name} and others", trained, n_sampled, scores, objectives)
+        name = f"a mean of {made.name} and the model before" if is_mean else made.name
+        return Made(name, trained, n_sampled, scores, objectives)
 
     def _scores_by(
-        self, trained: TrainedMachines, number: int, record: Record, rows: NDArray, of_all: bool
+        self,
+        trained: TrainedMachines,
+        number: int,
+        record: Record,
+        rows: NDArray,
+        scores_known: bool,
     ) -> Array:
-        """``<w, phi(x)>`` of rows; ``of_all``: by the machine that was trained on all rows."""
-        if of_all and trained.only is not None:
+        """``<w, phi(x)>`` of rows; ``scores_known``: trained on all rows."""
+        if scores_known and trained.only is not None:
             return trained.only.scores[np.searchsorted(trained.only.set.rows, rows)]
         return self._scores(*self._w(trained, number, record), rows)
 
@@ -406,10 +415,11 @@ class _Climb:
             objective, scores = self.judges.each[number].objective, best.scores[number]
             if is_time:
                 vectors, coefs = self._w(trained, number, record)
-                of_all = self._scores(vectors, coefs, problem.rows, until_over=True)
-                is_time = not np.isnan(of_all).any()
+                all_scores = self._scores(vectors, coefs, problem.rows, until_over=True)
+                is_time = not np.isnan(all_scores).any()
             if is_time:
-                objective, scores = Objective(formulation, problem.targets, problem.bounds), of_all
+                objective = Objective(formulation, problem.targets, problem.bounds)
+                scores = all_scores
             offsets = arrays(record.offsets)
             loss = float(objective.loss(scores, offsets)[0])
             losses = formulation.losses(objective.positions(scores, offsets))
@@ -475,7 +485,7 @@ class _Judge(NamedTuple):
 
 
 class _Judges(NamedTuple):
-    """Those of all machines."""
+    """The judging rows of all machines."""
 
     each: list[_Judge]
     n_wanted: int

@@ -155,11 +155,11 @@ class _Table(NamedTuple):
     #: there to 100,000 it was 1.75 to 1.8. To measure it on small samples is too uncertain. With
     #: 1.65, the last sample of covtype was cut after 4.4 s, and of no use.)
     power: float = 1.8
-    #: All rows are solved for where a sample of so many is expected to take this fraction of what
-    #: is left. The largest sample is chosen to take ``largest`` of it: it may take twice as long,
-    #: or else another one follows. (In eight cases, each with three orders of the rows, 0.8 gave
-    #: the same in the mean. But where its last sample was cut, covtype was 10.5 % above the optimum
-    #: after 1 s, with 0.5 3.8 %. Without noise, as on mnist, one large sample is better.)
+    #: The exact SVM is begun if a sample of all rows should take ``fills`` of the time left, at most.
+    #: The largest sample is chosen to take ``largest`` of it: a solve may take twice as long as
+    #: expected. (In eight cases, each with three orders of the rows, 0.8 gave the same in the mean.
+    #: But covtype was 10.5 % above the optimum after 1 s where the last sample was cut, and 3.8 %
+    #: with 0.5. Without noise, as on mnist, one large sample is better.)
     fills: float = 0.8
     largest: float = 0.5
     #: A larger sample follows if it has this many times the rows of the one before. Where the
@@ -169,8 +169,8 @@ class _Table(NamedTuple):
     far: float = 6.0
     amply: float = 2.0
     #: In the time that is left then, another sample of other rows is trained, if it has this
-    #: fraction of the rows of the last one. (As many rows took a third of what the objective was
-    #: above the optimum off, on covtype, heart2020 and flights; a quarter as many 1 to 5 %.)
+    #: fraction of the rows of the last one. (A sample as large removed a third of the excess over
+    #: the optimum on covtype, heart2020 and flights, and one a quarter as large 1 to 5 %.)
     worth_another: float = 0.5
     #: Reducing is given up where ``n_probes`` subsets, spread over all rows, keep more than this
     #: fraction of theirs: a set of nine tenths of the rows saves a fifth of a solve at most. More
@@ -355,7 +355,7 @@ class Sampled(NamedTuple):
     n_rows: int
     seconds: float  #: that its solves took
     before: tuple[int, float] = (0, 0.0)  #: rows and seconds of the sample before it
-    n_used: int = 0  #: rows of all samples so far
+    n_used: int = 0  #: different rows that samples had so far
 
     @property
     def own_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Samples of the rows, their machines as machines of all rows, and what is between two of them."""
+"""Random samples, their SVMs as SVMs of all rows, and the best point between two SVMs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JUDGES, _LEAST_JUDGES = 0.125, 4000
 _NEAR_END = 0.02
 
 
-class OfAll(NamedTuple):
+class WholeMachine(NamedTuple):
     """A machine of a sample, as a machine of all rows."""
 
     record: Record
@@ -36,13 +36,13 @@ class OfAll(NamedTuple):
     multipliers: tuple[NDArray, Array]  #: rows, and what is feasible for the dual of all rows
 
     @classmethod
-    def one(cls, trained: TrainedMachines, number: int, record: Record) -> OfAll:
+    def one(cls, trained: TrainedMachines, number: int, record: Record) -> WholeMachine:
         """One of several, as it is."""
         decided, lifted = trained.decisions.one(number), trained.multipliers.one(number)
         return cls(record, decided, float(trained.intercept[number]), lifted)
 
 
-def together(found: Sequence[OfAll], trained: TrainedMachines) -> TrainedMachines:
+def together(found: Sequence[WholeMachine], trained: TrainedMachines) -> TrainedMachines:
     """These machines, in place of those that they came from."""
     return trained._replace(
         decisions=Terms.of(one.decided for one in found),
@@ -52,7 +52,9 @@ def together(found: Sequence[OfAll], trained: TrainedMachines) -> TrainedMachine
     )
 
 
-def of_all(formulation: Formulation, problem: Problem, made: OfAll, times_costs: float) -> OfAll:
+def as_whole(
+    formulation: Formulation, problem: Problem, made: WholeMachine, times_costs: float
+) -> WholeMachine:
     """A machine of a sample, whose costs were multiplied, as a machine of all rows."""
     record, (rows, decided) = made.record, made.decided
     if not record.n_rows:  # there was nothing to learn
@@ -94,7 +96,7 @@ def of_all(formulation: Formulation, problem: Problem, made: OfAll, times_costs:
         proven=False,
     )
     coefs = times * scale * decided
-    return OfAll(
+    return WholeMachine(
         own,
         (rows, coefs / decision.scale),
         float(decision.intercept),
