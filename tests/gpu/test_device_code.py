@@ -139,15 +139,16 @@ def test_rows_that_are_no_lines_add_nothing_however_large_their_values(emulated,
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n", [60, 100, 200])
-@pytest.mark.parametrize("groups", [1, 2, "the second alone"])
+@pytest.mark.parametrize(
+    ("groups", "n"), [(1, 60), (1, 100), (1, 200), (2, 60), (2, 80), ("the second alone", 60)]
+)
 def test_duals_are_those_of_the_host(emulated, groups, n, dtype):
     """Of fewer variables than a subset has, of more, and of more than a working set has."""
     X = rows(n, 4)
     signs = np.where(X[:, 0] * X[:, 1] + 0.05 * rows(n, 1, 3)[:, 0] > 0, 1.0, -1.0)
     host = KernelSpec("rbf", 3.0).matrix(X, dtype=dtype)
     device = device_kernel(host, emulated)
-    parameters = {"tol": 1e-4}
+    parameters = {"tol": 1e-3}
     if groups == 2:
         parameters |= {"groups": (signs > 0).astype(int), "start": np.full(n, 0.3)}
     elif groups != 1:

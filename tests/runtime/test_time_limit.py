@@ -243,10 +243,11 @@ def test_a_source_is_learned_from_as_far_as_it_was_read(name, monkeypatch):
 
 
 def test_a_set_of_a_source_is_of_the_rows_that_were_read():
+    """Reading ends when half of the time is left."""
     X, _ = rows()
     source = [(part, None, None) for part, _, _ in chunks(X, X)]
     with pytest.warns(UserWarning, match="read to row 1,000"):
-        chosen = RepresentativeSet(gamma=1.0).set_callbacks(limit(4)).fit_stream(source)
+        chosen = RepresentativeSet(gamma=1.0).set_callbacks(limit(6)).fit_stream(source)
     assert chosen.n_seen_ == 1000
     assert chosen.weights_.sum() == pytest.approx(1000, rel=1e-12)
 
@@ -256,7 +257,7 @@ def test_gamma_is_of_the_rows_that_were_read_for_it():
     with pytest.warns(
         ConvergenceWarning, match=r"gamma is computed from the first 1,000 rows.*row 500"
     ):
-        model = AESVC(gamma="scale").set_callbacks(limit(4)).fit_stream(chunks(X, y))
+        model = AESVC(gamma="scale").set_callbacks(limit(6)).fit_stream(chunks(X, y))
     assert model.gamma_ == pytest.approx(1.0 / (2 * X[:1000].var()))
     assert model.n_seen_ == 500
 
@@ -264,7 +265,7 @@ def test_gamma_is_of_the_rows_that_were_read_for_it():
 def test_a_source_that_was_read_in_time_is_read_whole():
     X, y = rows(1000)
     with pytest.warns(ConvergenceWarning) as told:
-        model = AESVC(gamma=1.0).set_callbacks(limit(4)).fit_stream(chunks(X, y))
+        model = AESVC(gamma=1.0).set_callbacks(limit(6)).fit_stream(chunks(X, y))
     assert model.n_seen_ == 1000
     assert "row" not in str(told[0].message)
 

@@ -226,7 +226,7 @@ class _Climb:
     def _of_all(self, trained: TrainedMachines, times: float) -> TrainedMachines:
         """The machines of a sample as machines of all rows."""
         problems = self.work.data.problems(self.prepared.rows, self.prepared.weights)
-        each, formulation = zip(problems, trained.records, strict=True), self.work.formulation
+        each = zip(problems, trained.records, strict=True)
         found = [
             as_whole(
                 self.work.formulation, problem, WholeMachine.one(trained, number, record), times
@@ -303,6 +303,7 @@ class _Climb:
         """
         found: list[WholeMachine] = []
         scores, objectives, is_mean = [], made.objectives.copy(), False
+        n_sampled = made.n_sampled.copy()
         ends = list(zip(best.trained.records, made.trained.records, strict=True))
         for number, (old, new) in enumerate(ends):
             if not (old.n_rows and new.n_rows):
@@ -326,6 +327,7 @@ class _Climb:
                 continue
             # an exact one was cut: its dual counts, whatever becomes of its w
             is_new = made.n_sampled[number] >= best.n_sampled[number] and not new.exact
+            n_sampled[number] = (made if is_new else best).n_sampled[number]
             record = replace(
                 new if is_new else old,
                 squared_norm=line.squared_norm(t),
@@ -342,8 +344,10 @@ class _Climb:
             found.append(WholeMachine(record, decided, float(decision.intercept), multipliers))
         trained = together(found, made.trained)
         trained = trained._replace(solved=np.union1d(best.trained.solved, trained.solved))
-        n_sampled = np.maximum(best.n_sampled, made.n_sampled)
-        name = f"a mean of {made.name} and the model before" if is_mean else made.name
+        if is_mean:
+            name = f"a mean of SVMs of samples, the largest of {int(n_sampled.max()):,} rows"
+        else:
+            name = made.name
         return Made(name, trained, n_sampled, scores, objectives)
 
     def _scores_by(
@@ -518,5 +522,10 @@ def _put_together(best: Made, made: Made, is_better: NDArray[np.bool_]) -> Made:
     scores = [(made if better else best).scores[k] for k, better in enumerate(is_better)]
     objectives = np.where(is_better, made.objectives, best.objectives)
     n_sampled = np.where(is_better, made.n_sampled, best.n_sampled)
-    name = f"{made.name} for {len(new):,} of {len(is_better):,} pairs, {best.name} for others"
+    is_exact = trained.records["exact"].astype(bool)
+    n_exact, largest = np.count_nonzero(is_exact), int(n_sampled[~is_exact].max(initial=0))
+    name = "a mean of SVMs of samples"
+    if n_exact:
+        name = f"{n_exact:,} exact SVMs and others of samples"
+    name += f", the largest of {largest:,} rows"
     return Made(name, trained, n_sampled, scores, objectives)

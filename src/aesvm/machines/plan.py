@@ -31,6 +31,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, sqrt
+from sys import maxsize
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -155,9 +156,9 @@ class _Table(NamedTuple):
     #: there to 100,000 it was 1.75 to 1.8. To measure it on small samples is too uncertain. With
     #: 1.65, the last sample of covtype was cut after 4.4 s, and of no use.)
     power: float = 1.8
-    #: The exact SVM is begun if a sample of all rows should take ``fills`` of the time left, at most.
+    #: The exact SVM is begun if a sample of all rows should take this fraction of the time left.
     #: The largest sample is chosen to take ``largest`` of it: a solve may take twice as long as
-    #: expected. (In eight cases, each with three orders of the rows, 0.8 gave the same in the mean.
+    #: expected. (In eight cases, each with three orders of the rows, 0.8 was as good in the mean.
     #: But covtype was 10.5 % above the optimum after 1 s where the last sample was cut, and 3.8 %
     #: with 0.5. Without noise, as on mnist, one large sample is better.)
     fills: float = 0.8
@@ -372,7 +373,8 @@ class Sampled(NamedTuple):
 
     def n_rows_in(self, seconds: float) -> int:
         """How many rows it may have, to end in time."""
-        return int(self.n_rows * (max(seconds, 0.0) / self.own_seconds) ** (1.0 / TABLE.power))
+        times = (max(seconds, 0.0) / self.own_seconds) ** (1.0 / TABLE.power)
+        return int(min(self.n_rows * times, maxsize))
 
 
 #: What is made next on a ladder; None: nothing more.

@@ -251,6 +251,7 @@ class Trainer:
         objective = Objective(formulation, own.targets, own.bounds)
         if not solution.converged:
             (t,) = objective.best_multiples_of_w(scores, float(coefs @ scores))
+            t = t if t > 0.0 else 1.0  # w = 0 would predict one class
             coefs, scores, dual_coefs = t * coefs, t * scores, coefs
         norm = float(coefs @ scores)
         offsets = only(objective.unbiased_offsets(scores, norm, solution.violation))

@@ -346,7 +346,7 @@ class _Evaluations:
             found.append(f"{untried[:n_first].sum():,} of {n_first:,} candidates were not tried")
         if untried[n_first:].any():
             found.append(f"{untried[n_first:].sum():,} candidates were not tried again with more")
-        best = "the best of those that were"
+        best = "the best of the candidates that were tried"
         if not self.has_tried:
             best = "the one in the middle of the grid"
         advice = "Raise the limit, or take fewer candidates, folds or rows."

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from math import inf
 from os import PathLike
 from typing import Any, NamedTuple
 
@@ -92,14 +93,17 @@ def read(
     """The chunks of a source that have rows; progress is by bytes where the source knows them.
 
     ``cut``: the message where a callback ends the fit and the rows so far have to do; it is given
-    their number. None where all rows are needed.
+    their number. None where all rows are needed. Where the time is limited, half of what is left
+    is for what follows.
     """
     chunks = iter(source)
     n_bytes = getattr(source, "n_bytes", 0)
     n_steps = n_rows = 0
+    left = progress.seconds_left()
+    reading = progress.apart(0.5 * left if left < inf else 0.0)
     with progress.task(name, _STEPS if n_bytes else None) as task:
         for chunk in chunks:
-            if cut is not None and n_rows and task.is_over():
+            if cut is not None and n_rows and reading.is_over():
                 task.cut_short(cut.format(n_rows))
                 break
             check_chunk(chunk)

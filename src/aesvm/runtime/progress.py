@@ -90,9 +90,9 @@ class Ending:
 
     def is_due(self, context: Any) -> bool:
         if not self.asked_by:
-            asking = dict.fromkeys(repr(one) for one in self.callbacks if one.is_over(context))
+            asking = [one for one in self.callbacks if one.is_over(context)]
             if asking:  # else another thread may have been asked in the meantime
-                self.asked_by = ", ".join(asking)
+                self.asked_by = _named(asking)
         return bool(self.asked_by)
 
     def ask(self, context: Any) -> None:
@@ -106,7 +106,12 @@ class Ending:
             return ""
         counts = self.cut.items()
         cut = "; ".join(f"{what} ({n:,} times)" if n > 1 else what for what, n in counts)
-        return f"{self.asked_by} ended the fit before it was done: {cut}."
+        asked_by = self.asked_by or _named(self.limits)
+        return f"{asked_by} ended the fit before it was done: {cut}."
+
+
+def _named(callbacks: Sequence[Any]) -> str:
+    return ", ".join(dict.fromkeys(map(repr, callbacks)))
 
 
 class _EndingOfPart(Ending):
@@ -317,7 +322,7 @@ class Progress:
     def end_by_plan(self, what: str) -> None:
         """Note what was left undone, or not begun, since there was no time for it."""
         if not self.ending.asked_by:
-            self.ending.asked_by = ", ".join(dict.fromkeys(map(repr, self.ending.limits)))
+            self.ending.asked_by = _named(self.ending.limits)
         self.cut_short(what)
 
     def step(self, name: str = "step") -> None:
