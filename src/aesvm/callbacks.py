@@ -28,7 +28,7 @@ class TimeLimit:
     - with a number for ``refine``, reducing ends at the next batch of subsets, and rows that were
       not reached represent themselves; refining ends with the best model seen;
     - with ``max_vectors`` a fit ends within its present step, with the vectors chosen so far;
-    - ``fit_stream`` ends its first pass at the next chunk, and learns from the rows read so far:
+    - ``fit_stream`` reads until half of the time is left, and learns from the rows read so far:
       ``n_seen_`` and the certificate count these, and ``certify_stream`` needs the same rows. If
       they have one class, a classifier raises an error;
     - ``partial_fit`` takes in all rows it is given. It also finishes reducing them (at most 50,000

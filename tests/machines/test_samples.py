@@ -1,0 +1,62 @@
+"""What is between two SVMs of samples."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from aesvm.formulations.hinge import Hinge
+from aesvm.formulations.objective import Objective
+from aesvm.machines.samples import Line
+from tests import oracles
+
+
+@pytest.fixture(name="ends")
+def two_svms_of_halves():
+    """Rows, labels, and of each half's SVM its w, over all rows, and its offset."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 2))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=120) > 0, 1.0, -1.0)
+    found = []
+    for half in (slice(0, 60), slice(60, 120)):
+        svm = SVC(gamma=1.0).fit(X[half], y[half])
+        w = np.zeros(120)
+        w[np.arange(120)[half][svm.support_]] = svm.dual_coef_[0]
+        found.append((w, svm.intercept_[0]))
+    return oracles.kernel(X), y, found
+
+
+def line_of(K, y, ends):
+    (w, b), (other, c) = ends
+    judge = Objective(Hinge(), y, np.ones(len(y)))
+    products = w @ K @ w, w @ K @ other, other @ K @ other
+    return Line(judge, products, ((b,), (c,)), (K @ w, K @ other))
+
+
+def objective(K, y, w, b):
+    """``1/2 |w|^2`` and the hinge losses, by their definitions."""
+    return 0.5 * w @ K @ w + np.maximum(0.0, 1.0 - y * (K @ w + b)).sum()
+
+
+@pytest.mark.parametrize("t", [0.0, 0.3, 1.0])
+def test_its_value_is_the_objective_of_the_mean(ends, t):
+    K, y, ((w, b), (other, c)) = ends
+    line = line_of(K, y, ((w, b), (other, c)))
+    wanted = objective(K, y, (1 - t) * w + t * other, (1 - t) * b + t * c)
+    assert line.value(t) == pytest.approx(wanted, rel=1e-12)
+
+
+def test_two_svms_of_different_rows_have_a_better_mean(ends):
+    line = line_of(*ends)
+    t = line.lowest()
+    values = [line.value(s) for s in np.linspace(0.0, 1.0, 101)]
+    assert line.value(t) <= min(values) + 1e-6 * values[0]
+    assert line.value(t) < 0.99 * min(values[0], values[-1])
+
+
+def test_an_end_that_is_about_the_best_is_taken_as_it_is(ends):
+    K, y, (one, _) = ends
+    nothing = np.zeros(len(y)), 50.0
+    assert line_of(K, y, (one, nothing)).lowest() == 0
+    assert line_of(K, y, (nothing, one)).lowest() == 1
