@@ -349,3 +349,20 @@ def test_an_exact_svm_that_was_cut_short_takes_longer_than_it_was_tried_for(monk
     model, said = fitted(FAMILY["AESVC"], TimeLimit(1.0, Clock(monkeypatch, Exact, 6)), X, y)
     assert said
     assert model.certificate_.exact_after > 1e9  # by that clock it was tried for so long
+
+
+def test_a_nu_form_that_is_cut_at_once_tells_classes_apart():
+    """By its own objective, w = 0 may be better than what the first updates gave."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 6))
+    y = (X[:, 0] * X[:, 1] + 0.7 * rng.normal(size=4000) > 0).astype(int)
+    with pytest.warns(ConvergenceWarning):
+        model = AENuSVC(gamma=0.3, nu=0.1, time_limit=1e-9).fit(X, y)
+    assert len(model.support_) > 0
+    assert len(np.unique(model.predict(X))) == 2
+
+
+def test_a_limit_of_any_length_is_taken():
+    X = np.random.default_rng(0).normal(size=(3000, 2))
+    model = AESVC(time_limit=1e300).fit(X, X[:, 0] > 0)
+    assert model.certificate_.exact

@@ -251,7 +251,8 @@ class Trainer:
         objective = Objective(formulation, own.targets, own.bounds)
         if not solution.converged:
             (t,) = objective.best_multiples_of_w(scores, float(coefs @ scores))
-            t = t if t > 0.0 else 1.0  # w = 0 would predict one class
+            if t == 0.0 and formulation.is_homogeneous:
+                t = 1.0  # predictions do not depend on the length of w, but with 0 all are alike
             coefs, scores, dual_coefs = t * coefs, t * scores, coefs
         norm = float(coefs @ scores)
         offsets = only(objective.unbiased_offsets(scores, norm, solution.violation))
