@@ -15,7 +15,7 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.svm import SVC
 
 from aesvm import AESVC, AENuSVC
-from aesvm.certificate.certificate import certificate_of
+from aesvm.certificate.certificate import _estimated_gap, certificate_of
 from aesvm.certificate.records import Record, Records
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.objective import best_offsets
@@ -405,3 +405,20 @@ def test_certificates_of_wide_rows_are_computed_where_they_take_as_little_time(m
         model = AESVC(refine="exact").fit(X[:, :n_features], y)
         assert model.certificate_.proven == is_proven
     assert model.certify(X, y).proven
+
+
+def test_a_gap_is_estimated_where_some_pairs_are_exact_and_others_of_samples():
+    """Objectives are 3 and 5 and the duals 3 and 4, one of them estimated; one pair has no rows."""
+    exact = Record(n_rows=10, squared_norm=4.0, loss=1.0, dual_objective=3.0)
+    sampled = Record(
+        exact=False,
+        n_rows=90,
+        squared_norm=2.0,
+        estimated_loss=4.0,
+        estimated_dual=4.0,
+        estimated_error=0.8,
+    )
+    nothing = Record(loss=0.0, dual_objective=0.0)
+    gap, error = _estimated_gap(Records.of([exact, sampled, nothing]))
+    assert gap == pytest.approx(1.0 / 8.0)
+    assert error == pytest.approx(0.1)

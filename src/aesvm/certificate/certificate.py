@@ -405,7 +405,7 @@ def _mean_change(records: Records) -> float | None:
 
 def _estimated_gap(records: Records) -> tuple[float | None, float | None]:
     """The relative gap estimated from a sample, and two standard errors of that."""
-    estimated = records["estimated_dual"]  # of none that is exact, nor of one without rows
+    estimated = records["estimated_dual"]  # NaN where a pair is exact, or has no rows
     duals = np.where(np.isnan(estimated), records["dual_objective"], estimated)
     losses = np.where(records.known("loss"), records["loss"], records["estimated_loss"])
     objective = float((0.5 * np.maximum(records["squared_norm"], 0.0) + losses).sum())

@@ -249,7 +249,7 @@ class _Climb:
         return self.look.seconds * more * n_looked_at / self.judges.n_rows
 
     def _more_judges(self, n_rows: int) -> None:
-        """Judge by more rows from now on, as a sample of so many rows wants it."""
+        """Judge by as many rows as a sample of this size needs, if these are more than so far."""
         n_more = min(n_judges(n_rows), len(self.prepared.rows))
         if n_more <= self.judges.n_wanted:
             return

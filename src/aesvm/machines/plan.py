@@ -368,7 +368,7 @@ class Sampled(NamedTuple):
         return more / (1.0 - (n_before / self.n_rows) ** TABLE.power)
 
     def seconds_of(self, n_rows: float) -> float:
-        """What the SVM of so many rows is expected to take."""
+        """The seconds that the SVM of ``n_rows`` rows is expected to take."""
         return self.own_seconds * (n_rows / self.n_rows) ** TABLE.power
 
     def n_rows_in(self, seconds: float) -> int:

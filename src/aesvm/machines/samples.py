@@ -20,7 +20,7 @@ from aesvm.sets.derive import PreparedRows
 #: Rows of a sample in each group of rows, at least.
 _LEAST_OF_GROUP = 10
 
-#: A sample is judged by a fraction of as many rows, and by so many at least.
+#: The rows that judge the SVM of a sample: this fraction of the sample's number, and the least.
 _JUDGES, _LEAST_JUDGES = 0.125, 4000
 
 #: A machine this close to an end of a line is the end, which has fewer vectors.
