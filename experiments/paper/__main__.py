@@ -51,6 +51,14 @@ def arguments() -> argparse.ArgumentParser:
         help='make runs of these only, in this order, as "AESVM 1e-3"',
     )
     parser.add_argument(
+        "--gammas", nargs="+", type=float, metavar="G", help="make runs with these g only"
+    )
+    parser.add_argument(
+        "--common-points",
+        action="store_true",
+        help="make runs only at the points of the grid that all solvers have",
+    )
+    parser.add_argument(
         "--device",
         default="cpu",
         help="cuda, with --scale full: make there what the exact SVM and AESVM have not on a CPU",
@@ -151,9 +159,15 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
         for run in in_order(scale, runs, options.solvers or ())
         if (not options.datasets or run.dataset in options.datasets)
         and (not options.solvers or run.solver in options.solvers)
+        and (not options.gammas or run.gamma in options.gammas)
+        and (not options.common_points or _is_common(scale, run))
         and (run.device == "cpu" or not ledger[replace(run, device="cpu")].ok)
     ]
     campaign.make(wanted)
+
+
+def _is_common(scale: Scale, run: Run) -> bool:
+    return bool(run.degree) or (run.C, run.gamma) in scale.small_points
 
 
 def _gpu(device: str) -> str:
