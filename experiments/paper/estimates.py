@@ -142,9 +142,10 @@ class WithLibsvm(Ledger):
         return next((one for one in found if one.ok), found[0])
 
     def _timed(self, run: Run, outcome: Outcome) -> Outcome:
-        """Without its seconds where they are another machine's than LIBSVM's."""
+        """Without its seconds where they are a GPU's, or another machine's than LIBSVM's."""
         where = self.timed_at.get((run.dataset, run.kernel))
-        if not outcome.ok or where is None or self.places.get(run.key, where) == where:
+        alike = run.device == "cpu" and self.places.get(run.key, where) == where
+        if not outcome.ok or where is None or alike:
             return outcome
         if run.solver == "DeriveRS" or not outcome.seconds:
             return outcome

@@ -43,8 +43,9 @@ WORDS = (
 )
 
 _QUICK = (
-    " All rows are used, and not every solver has been run on every dataset yet. With fewer rows "
-    "and points it has: see [the quick scale](quick/report.md)."
+    " All rows are used. Some fits were stopped at a limit, and some were not run: "
+    "[they are listed](#left-out). With fewer rows and points every solver was run on every "
+    "dataset: see [the quick scale](quick/report.md)."
 )
 
 #: Options that say how runs were made, and not which.
@@ -170,7 +171,8 @@ def _estimated(scale: Scale) -> list[str]:
         f"all rows or fewer ({rows}), and estimated elsewhere. A speedup that rests on estimates "
         "has a range: one standard error, the largest of its estimates, down and up.",
         "Seconds of different machines are not compared. A run made elsewhere than LIBSVM's "
-        "counts with its accuracy and support vectors, and not in ETS and OTS.",
+        "counts with its accuracy and support vectors, and not in ETS and OTS. Nor do seconds of "
+        "a GPU.",
     ]
 
 
@@ -294,10 +296,14 @@ def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:
         ]
         for (dataset, why), cells in sorted(found.items())
     ]
-    total = sum(cells.total() for cells in found.values())
-    every = sum(len(claim.pairs) for claim in claims_made)
-    columns = ["dataset", "cells", "solvers", "why"]
-    return Table(f"The paper's cells without a figure of ours: {total} of {every}", columns, rows)
+    every = [pair for claim in claims_made for pair in claim.pairs]
+    late = sum(pair.late for pair in every)
+    left = sum(pair.ours is None for pair in every) - late
+    caption = (
+        f"The paper's cells without a figure of ours: {late} past a limit and {left} not run, of "
+        f"{len(every)}"
+    )
+    return Table(caption, ["dataset", "cells", "solvers", "why"], rows)
 
 
 def _by_solver(runs: Iterable[Run]) -> str:

@@ -157,7 +157,7 @@ def test_of_a_run_of_several_machines_the_one_counts_where_libsvm_was_timed(tmp_
 def test_aesvm_of_a_gpu_counts_where_no_processor_made_it(tmp_path):
     ledger = sampled(tmp_path)
     point = grid(FULL, "D5", "AESVM 1e-4")[0]
-    ledger.add(replace(point, device="cuda"), Outcome("ok", 1.0, accuracy=0.4), ELSEWHERE)
+    ledger.add(replace(point, device="cuda"), Outcome("ok", 1.0, accuracy=0.4), HERE)
     assert WithLibsvm(ledger)[point].accuracy == 0.4
     assert WithLibsvm(ledger)[point].seconds is None
     ledger.add(point, Outcome("ok", 2.0, accuracy=0.4), HERE)
@@ -403,6 +403,20 @@ def test_the_command_merges_and_writes_no_report_where_none_is_wanted(monkeypatc
     assert all(Ledger.open(results)[run].ok for run in runs)
     assert len(Ledger.open(results).outcomes) == len(runs)
     assert sorted(tmp_path.iterdir()) == [other, results]
+
+
+def test_the_command_makes_runs_of_some_points_alone(monkeypatch, tmp_path):
+    made = []
+    monkeypatch.setattr(Campaign, "make", lambda self, runs: made.extend(runs))
+    words = ["--scale", "full", "--tables", "tables_4_5", "--no-report", "--common-points"]
+    words += ["--results", str(tmp_path / "runs.jsonl"), "--gammas", "0.25", "4"]
+    monkeypatch.setattr("sys.argv", ["experiments.paper", *words])
+    assert command.main() == 0
+    assert {run.gamma for run in made} == {0.25, 4.0}
+    for solver in (AESVM, "CVM"):
+        found = [run for run in made if (run.dataset, run.solver) == ("D5", solver)]
+        assert {run.C for run in found} == set(published.SMALL_C_GRID)
+        assert len(found) == 2 * 6
 
 
 def test_the_command_is_written_down_without_a_machines_folders(monkeypatch):
