@@ -226,7 +226,8 @@ def _lacks(one: Compared, metric: str) -> str:
     if one.finished < one.wanted:
         return f"{one.finished} of {one.wanted} points"
     if one.shared < one.wanted:
-        return f"the exact SVM at {one.shared} of {one.wanted} points"
+        late = f"; {one.exact_why} at others tried" if OVER in one.exact_why else ""
+        return f"the exact SVM at {one.shared} of {one.wanted} points{late}"
     return f"seconds, and LIBSVM's on the same machine, at {one.timed} of {one.wanted} points"
 
 

@@ -84,6 +84,7 @@ class Compared(NamedTuple):
     timed: int  #: of these, those whose seconds can be compared with LIBSVM's
     wanted: int
     why: str  #: it did not finish, where it did not
+    exact_why: str = ""  #: the exact SVM did not, where the solver did
     spread: float | None = None
     part: bool = False
     whole: bool = False
@@ -203,10 +204,13 @@ def compare(ledger: Ledger, reference: list[Run], runs: list[Run]) -> Compared:
     if timed:
         values |= _faster_than_libsvm(timed)
     why = _why([ledger[run] for run in runs if not ledger[run].ok])
+    alone = [other for other, run in zip(reference, runs, strict=True) if ledger[run].ok]
+    exact_why = _why([ledger[other] for other in alone if not ledger[other].ok])
     factors = [theirs.factor for _, theirs, _ in both if theirs.factor is not None]
     whole = bool(own) and all(one.reduced is False for one in own)
     spread = max(factors, default=None)
-    return Compared(values, len(own), len(both), len(timed), len(runs), why, spread, whole=whole)
+    counts = len(own), len(both), len(timed), len(runs)
+    return Compared(values, *counts, why, exact_why, spread, whole=whole)
 
 
 def _beside_libsvm(both: list[tuple[Run, Outcome, Outcome]]) -> dict[str, float | None]:

@@ -119,8 +119,7 @@ class WithLibsvm(Ledger):
     def _found(self, run: Run) -> Outcome:
         if run.solver in ON_DEVICES:
             found = [self._timed(one, self._made(one)) for one in on_devices(run, self.device)]
-            finished = [one for one in found if one.ok]
-            return next((one for one in finished if one.seconds), (finished or found)[0])
+            return _best(found)
         measured = self._timed(run, self._made(run))
         if run.solver != LIBSVM or (measured.ok and measured.seconds is not None):
             return measured
@@ -138,8 +137,7 @@ class WithLibsvm(Ledger):
 
     def _exact(self, run: Run) -> Outcome:
         """On whichever device it was computed."""
-        found = [self._made(one) for one in exact_runs(run, self.device)]
-        return next((one for one in found if one.ok), found[0])
+        return _best([self._made(one) for one in exact_runs(run, self.device)])
 
     def _timed(self, run: Run, outcome: Outcome) -> Outcome:
         """Without its seconds where they are a GPU's, or another machine's than LIBSVM's."""
@@ -150,6 +148,11 @@ class WithLibsvm(Ledger):
         if run.solver == "DeriveRS" or not outcome.seconds:
             return outcome
         return replace(outcome, seconds=None, reduction_seconds=None)
+
+
+def _best(found: Sequence[Outcome]) -> Outcome:
+    """Of a run on several devices: one that ended, with seconds; or one that was begun."""
+    return max(found, key=lambda one: (one.ok, bool(one.seconds), one.status == "timeout"))
 
 
 def exact_runs(run: Run, device: str = "cpu") -> list[Run]:

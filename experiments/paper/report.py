@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -273,10 +273,26 @@ def _left_out(
             ]
         )
     done = sum(ledger[run].ok for run in unique)
-    text = Text(f"{done:,} of {len(unique):,} runs gave a result. The same command makes the rest.")
+    said = f"{done:,} of {len(unique):,} runs gave a result. The same command makes the rest."
+    gpu = _on_a_gpu_alone(made)
+    if gpu:
+        said += f" Made on a GPU alone, whose seconds are not compared: {gpu}."
     columns = ["dataset", "made", "over their limit, and left out after that", "not run", "failed"]
-    blocks += [text, Table("Runs", columns, rows)]
+    blocks += [Text(said), Table("Runs", columns, rows)]
     return Section("What was not run", blocks, "left-out")
+
+
+def _on_a_gpu_alone(made: Ledger) -> str:
+    """Datasets and solvers, of which some runs were made nowhere else."""
+    found: dict[str, set[str]] = {}
+    for content, _ in made.lines:
+        run = Run(**content["run"]) if content["run"].get("device") else None
+        if run and made[run].ok and not made[replace(run, device="cpu")].ok:
+            solver = run.solver + (" (polynomial)" if run.degree else "")
+            found.setdefault(run.dataset, set()).add(solver)
+    return "; ".join(
+        f"{label(data)} {' and '.join(sorted(of))}" for data, of in sorted(found.items())
+    )
 
 
 def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:

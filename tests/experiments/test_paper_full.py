@@ -164,6 +164,33 @@ def test_aesvm_of_a_gpu_counts_where_no_processor_made_it(tmp_path):
     assert WithLibsvm(ledger)[point].seconds == 2.0
 
 
+def test_a_run_that_a_gpu_was_too_slow_for_was_begun(tmp_path):
+    ledger = Ledger.open(tmp_path / "runs.jsonl")
+    late = Outcome("timeout", reason="training took over 60 s")
+    point = grid(FULL, "D6", AESVM)[0]
+    ledger.add(replace(point, device="cuda"), late, ELSEWHERE)
+    assert WithLibsvm(ledger)[point] == late
+    ledger.add(point, Outcome("ok", 1.0, support_vectors=5, accuracy=0.5, rows=10), HERE)
+    exact = replace(twin(point), solver=EXACT, device="cuda")
+    assert claims._lacks(compare(WithLibsvm(ledger), [twin(point)], [point]), "RMSE").endswith(
+        "0 of 1 points"
+    )
+    ledger.add(exact, late, ELSEWHERE)
+    compared = compare(WithLibsvm(ledger), [twin(point)], [point])
+    said = "the exact SVM at 0 of 1 points; over 60 s at others tried"
+    assert claims._lacks(compared, "RMSE") == said
+    assert claims.Pair(None, 1.0, "D6", AESVM, said).late
+
+
+def test_what_a_gpu_alone_made_is_named(tmp_path):
+    ledger = sampled(tmp_path)
+    assert report._on_a_gpu_alone(ledger) == ""
+    made_here, other = grid(FULL, "D5", AESVM)[0], grid(FULL, "D8", AESVM)[0]
+    for run in (made_here, other, replace(other, kernel="poly", degree=2)):
+        ledger.add(replace(run, device="cuda"), Outcome("ok", 1.0, accuracy=0.5), ELSEWHERE)
+    assert report._on_a_gpu_alone(ledger) == "D8 AESVM 1e-3 and AESVM 1e-3 (polynomial)"
+
+
 def test_runs_of_other_machines_are_added_once(tmp_path):
     here, there = Ledger.open(tmp_path / "a.jsonl"), Ledger.open(tmp_path / "b.jsonl")
     runs = [replace(LIBSVM_S, C=C) for C in (1.0, 2.0, 3.0)]
