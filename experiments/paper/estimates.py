@@ -142,8 +142,8 @@ class WithLibsvm(Ledger):
     def _timed(self, run: Run, outcome: Outcome) -> Outcome:
         """Without its seconds where they are a GPU's, or another machine's than LIBSVM's."""
         where = self.timed_at.get((run.dataset, run.kernel))
-        alike = run.device == "cpu" and self.places.get(run.key, where) == where
-        if not outcome.ok or where is None or alike:
+        alike = where is None or self.places.get(run.key, where) == where
+        if not outcome.ok or (alike and run.device == "cpu"):
             return outcome
         if run.solver == "DeriveRS" or not outcome.seconds:
             return outcome

@@ -186,7 +186,8 @@ def figures_2_3(scale: Scale, ledger: Ledger) -> Section:
     blocks: list = [
         Text(
             "Each point is a run: one fold, one (C', g). Seconds include the representative set. "
-            "The paper shows D2 alone; the last picture shows every dataset."
+            "The paper shows D2 alone; the last picture shows every dataset that was timed on a "
+            "CPU."
         )
     ]
     for figure, of, axis, name in (

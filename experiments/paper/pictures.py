@@ -84,6 +84,8 @@ class Scatter:
             ax.set_ylim(max(low, self.y_limits[0] - 1e-9), min(high, self.y_limits[1] + 1e-9))
             if not any(series.values()):
                 _nothing(ax)
+            elif self.x_log:
+                _label_few(ax)
         keys = {
             label: key
             for ax in axes
@@ -149,6 +151,17 @@ class Bars:
             if not names:
                 _nothing(ax)
         return figure
+
+
+def _label_few(ax: Axes) -> None:
+    """On a log scale of less than two decades: labels in short, where matplotlib's overlap."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = ax.get_xlim()
+    if high < 100.0 * low:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 Picture = Scatter | Bars

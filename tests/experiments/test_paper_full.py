@@ -128,6 +128,7 @@ def test_an_exact_svm_of_a_gpu_counts_too(tmp_path):
     ledger.add(run, Outcome("ok", 0.1, support_vectors=7, accuracy=0.6, rows=100), HERE)
     assert WithLibsvm(ledger)[LIBSVM_S].accuracy == 0.6
     assert WithLibsvm(ledger)[LIBSVM_S].seconds is None  # LIBSVM's are not known
+    assert WithLibsvm(ledger)[replace(run, device="cpu")].seconds is None  # nor a processor's
 
 
 def test_seconds_of_another_machine_are_not_compared(tmp_path):
