@@ -18,6 +18,7 @@ from experiments.paper.comparison import (
     AESVM,
     ALL,
     EXACT,
+    FAILED,
     LIBSVM,
     OVER,
     PART,
@@ -224,11 +225,15 @@ def _lacks(one: Compared, metric: str) -> str:
     if not one.finished:
         return one.why.strip("–")
     if one.finished < one.wanted:
-        return f"{one.finished} of {one.wanted} points"
+        return f"{one.finished} of {one.wanted} points{_failed(one)}"
     if one.shared < one.wanted:
         late = f"; {one.exact_why} at others tried" if OVER in one.exact_why else ""
         return f"the exact SVM at {one.shared} of {one.wanted} points{late}"
     return f"seconds, and LIBSVM's on the same machine, at {one.timed} of {one.wanted} points"
+
+
+def _failed(one: Compared) -> str:
+    return "; failed at others" if one.why == FAILED else ""
 
 
 def of_accuracies(scale: Scale, ledger: Ledger) -> str:

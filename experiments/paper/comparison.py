@@ -63,6 +63,9 @@ ALL = "‡"
 #: What the words for a solver past its limit begin with.
 OVER = "over"
 
+#: Stands for a solver some of whose runs ended with an error.
+FAILED = "failed"
+
 #: The limit that a run was past.
 _LATE = re.compile(r"training took over (\d+ s)")
 
@@ -241,7 +244,7 @@ def _why(unfinished: list[Outcome]) -> str:
         return f"{OVER} {late[0][1]}"
     if any("time limit" in (one.reason or "") for one in unfinished):
         return f"{OVER} time"
-    return "failed" if any(one.status == "error" for one in unfinished) else "–"
+    return FAILED if any(one.status == "error" for one in unfinished) else "–"
 
 
 def compared(

@@ -19,8 +19,9 @@ from experiments.paper.comparison import (
     epsilon_of,
     grid,
     to_make,
+    value_of,
 )
-from experiments.paper.pages import Section, Text
+from experiments.paper.pages import Block, Section, Text
 from experiments.paper.pictures import Bars, Scatter
 from experiments.paper.published import METRICS
 from experiments.paper.runs import Ledger, Outcome, Run
@@ -266,13 +267,10 @@ def widest(scale: Scale, ledger: Ledger) -> Figures:
 def figures_4_7(scale: Scale, ledger: Ledger) -> Section:
     found = everything(scale, ledger)
     names = list(dict.fromkeys(name for of_dataset in found.values() for name in of_dataset))
-    blocks = []
+    blocks: list[Block] = [Text("A solver has a bar where it finished every point of the grid.")]
     for caption, stem, metric, axis, log in FIGURES:
         series = {
-            name: [
-                found[dataset][name].values[metric] if name in found[dataset] else None
-                for dataset in found
-            ]
+            name: [value_of(found[dataset].get(name), metric) for dataset in found]
             for name in names
             if name != LIBSVM or metric == "max"
         }

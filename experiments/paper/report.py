@@ -218,7 +218,10 @@ def _machines(ledger: Ledger) -> list[Table | Points]:
         *("machine", "`python -m experiments.paper --scale ...`", "dates", "runs"),
         *("seconds are", "runs at a time"),
     ]
-    note = "A solver has one thread. The processor's seconds leave out what other work takes."
+    note = (
+        "A solver has one thread. The processor's seconds leave out what other work takes, and are "
+        "more where many runs at a time share cores and memory."
+    )
     seen = Points([f"{machine}: {_versions(of)}." for machine, of in versions.items()])
     return [Table("Machines, dates and commands", columns, rows, note), seen]
 
@@ -316,8 +319,8 @@ def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:
     late = sum(pair.late for pair in every)
     left = sum(pair.ours is None for pair in every) - late
     caption = (
-        f"The paper's cells without a figure of ours: {late} past a limit and {left} not run, of "
-        f"{len(every)}"
+        f"The paper's cells without a figure of ours: {late} past a limit, and {left} not run or "
+        f"not timed, of {len(every)}"
     )
     return Table(caption, ["dataset", "cells", "solvers", "why"], rows)
 

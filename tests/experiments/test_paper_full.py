@@ -181,6 +181,11 @@ def test_a_run_that_a_gpu_was_too_slow_for_was_begun(tmp_path):
     said = "the exact SVM at 0 of 1 points; over 60 s at others tried"
     assert claims._lacks(compared, "RMSE") == said
     assert claims.Pair(None, 1.0, "D6", AESVM, said).late
+    broken = replace(point, solver="LASVM", epsilon=0.0)
+    ledger.add(broken, Outcome("error", reason="out of memory"), HERE)
+    failed = compare(WithLibsvm(ledger), [twin(broken)], [broken])
+    failed = failed._replace(finished=1, wanted=2)
+    assert claims._lacks(failed, "RMSE") == "1 of 2 points; failed at others"
 
 
 def test_what_a_gpu_alone_made_is_named(tmp_path):
