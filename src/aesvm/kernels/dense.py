@@ -118,13 +118,13 @@ class DenseKernel(VectorKernel):
         """[y, 1, -g|y|^2] of the given vectors, or of some rows of them, seen from the centre."""
         n_rows = len(vectors) if rows is None else len(rows)
         factor = np.empty((n_rows, vectors.shape[1] + 2), dtype=dtype)
-        factor[:, -2] = 1.0
         finer = np.result_type(vectors.dtype, dtype)  # differences of single in double, too
 
         def write(part: slice) -> None:
             with np.errstate(over="ignore"):
                 plain, own = factor[part, :-2], vectors[part if rows is None else rows[part]]
                 np.subtract(own, self.center, out=plain, dtype=finer, casting="same_kind")
+                factor[part, -2] = 1.0
                 norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
                 factor[part, -1] = -self.parameters.gamma * norms
 
@@ -176,6 +176,7 @@ class _Products(Columns):
     def __init__(self, kernel: DenseKernel, right: NDArray, limit: Limit = NO_FAR) -> None:
         self.kernel = kernel
         self.right = right
+        self.right_memory: NDArray | None = None  #: a copy's, of which it may be a part
         self.limit = limit  #: beyond which rows are far
         self.dtype = kernel.dtype
         self.worth_keeping = not (kernel._is_cheap and right.dtype == kernel.dtype)
@@ -183,18 +184,28 @@ class _Products(Columns):
     def __len__(self):
         return len(self.right)
 
+    @property
+    def bytes_per_column(self):
+        return self.right.shape[1] * self.right.itemsize
+
     def take(self, positions):
         return self.take_by(positions)
 
-    def take_by(self, positions, run=map):
-        right = np.empty((len(positions), self.right.shape[1]), dtype=self.right.dtype)
+    def take_by(self, positions, run=map, room=None):
+        memory = room.right_memory if isinstance(room, _Products) else None
+        shape = len(positions), self.right.shape[1]
+        if memory is None or len(memory) < len(positions) or memory.dtype != self.right.dtype:
+            memory = np.empty(shape, dtype=self.right.dtype)
+        right = memory[: len(positions)]
 
         def copy(part: slice) -> None:  # "clip": the other modes copy twice
             np.take(self.right, positions[part], axis=0, out=right[part], mode="clip")
 
         for _ in run(copy, _parts(len(positions), self.right.shape[1])):
             pass
-        return _Products(self.kernel, right, self.limit)
+        found = _Products(self.kernel, right, self.limit)
+        found.right_memory = memory
+        return found
 
     def lines(self, rows):
         return self.new_lines(self.kernel.X[rows])
@@ -227,10 +238,10 @@ class _Products(Columns):
             super().accumulate(lines, coefs, scores, kept, crew)
             return
         add = self._addition(lines, self.right)
-        size = blocks.TILE_COLUMNS, blocks.TILE_LINES
+        most, height = blocks.TILE_COLUMNS, blocks.TILE_LINES
         if self.worth_keeping:
-            size = blocks.WIDE_TILE_COLUMNS, blocks.WIDE_TILE_LINES
-        add(coefs[None], scores[None], kept, crew, *size)
+            most, height = blocks.WIDE_TILE_COLUMNS, blocks.WIDE_TILE_LINES
+        add(coefs[None], scores[None], kept, crew, blocks.tile_columns(len(self), most), height)
 
     def write_square(self, rows, out, crew):
         n = len(self)
@@ -259,7 +270,7 @@ class _Products(Columns):
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 
-    def rows_by_class(self, ends):
+    def rows_by_class(self, ends, run=map):
         kernel, parameters = self.kernel.kernel, self.kernel.parameters
         in_double = self.dtype == self.right.dtype == np.float64
         if not COMPILES or kernel.compiled_map is None or not in_double or self.limit.exists:
@@ -268,7 +279,7 @@ class _Products(Columns):
         # of one type each: compiled code would be compiled again for others
         numbers = float(scale), kernel.of_distances, kernel.compiled_map
         product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
-        return RowsByClass.of(self.right, ends, product_map)
+        return RowsByClass.of(self.right, ends, product_map, run)
 
     def _addition(
         self, lines: NDArray, columns: NDArray, lines_are_scaled: bool = True
