@@ -49,10 +49,10 @@ from aesvm.solver.working_set import (
 WORKING_SET = 1024
 
 #: The fraction of its violation that a working set is solved to, and that where kernel values take
-#: long to compute: what is solved more precisely moves more variables, and fewer of them are support
-#: vectors in the end. (With 0.1 in place of 0.2, heart2020, flights, covtype and ijcnn1 took 2 to 9 %
-#: more kernel values and some 10 % more pair updates; with 0.3 a fifth more iterations. With 0.1 in
-#: place of 0.3 mnist took 1.2 times the kernel values, and w8a 1.1 times.)
+#: long to compute: what is solved more precisely moves more variables, and fewer of them are
+#: support vectors in the end. (With 0.1 in place of 0.2, heart2020, flights, covtype and ijcnn1
+#: took 2 to 9 % more kernel values and 10 % more pair updates; with 0.3 a fifth more iterations.
+#: With 0.1 in place of 0.3 mnist took 1.2 times the kernel values, and w8a 1.1 times.)
 _INNER, _KEPT_INNER = 0.2, 0.3
 
 #: Working sets of variables in play of which all kernel values are held, where the cache has room
