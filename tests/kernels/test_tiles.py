@@ -61,10 +61,9 @@ def test_lines_are_added_and_kept(seed, kernel, dtype):
 @pytest.mark.parametrize("kernel", ["rbf", "linear", "poly"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 400])
-@pytest.mark.parametrize("n_features", [4, 140])
-def test_a_square_has_all_kernel_values(n_features, n, dtype, kernel):
+def test_a_square_has_all_kernel_values(n, dtype, kernel):
     rng = np.random.default_rng(n)
-    X = rng.standard_normal((500, n_features)) / np.sqrt(n_features)
+    X = rng.standard_normal((500, 4))
     matrix = kernel_matrix(X, kernel=kernel, gamma=0.5, dtype=dtype)
     rows = rng.permutation(500)[:n]
     columns = matrix.columns(rows)
@@ -78,39 +77,6 @@ def test_a_square_has_all_kernel_values(n_features, n, dtype, kernel):
     exact = matrix.block(rows, rows)
     scale = np.abs(exact).max()
     assert_allclose(squares[0], exact, atol=50 * np.finfo(dtype).eps * scale)
-
-
-@given(st.integers(1, 3000))
-def test_blocks_of_one_half_and_their_mirror_images_are_all_of_a_square(n):
-    counts = np.zeros((n, n), dtype=np.int8)
-    for lines, columns in blocks.lower_half(n):
-        counts[lines, columns] += 1
-        if lines != columns:
-            counts[columns, lines] += 1
-    assert (counts == 1).all()
-
-
-@given(st.integers(1, 10**6), st.sampled_from([256, 512]))
-def test_tiles_are_no_wider_than_the_widest(n_columns, most):
-    width = blocks.tile_columns(n_columns, most)
-    assert 128 <= width <= most
-    assert width == most or n_columns < blocks.STRIPS * (width + blocks.STEP_COLUMNS)
-
-
-def test_columns_may_be_taken_into_the_memory_of_others():
-    X = np.random.default_rng(0).standard_normal((300, 7))
-    columns = kernel_matrix(X, gamma=0.1).columns(np.arange(300))
-    first, second = np.arange(0, 300, 2), np.arange(1, 300, 3)
-    taken = columns.take_by(first)
-    memory = taken.right
-    again = columns.take_by(second, map, taken)
-    assert np.shares_memory(again.right, memory)
-    assert_array_equal(again.right, columns.take(second).right)
-    larger = columns.take_by(np.arange(200), map, again)
-    assert not np.shares_memory(larger.right, memory)
-    assert_array_equal(larger.right, columns.right[:200])
-    # all of them are nobody's to write to
-    assert not np.shares_memory(columns.take_by(second, map, columns).right, columns.right)
 
 
 @pytest.mark.parametrize("n_features", [3, 130])

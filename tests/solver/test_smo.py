@@ -480,10 +480,8 @@ def test_with_many_free_variables_pools_end_at_the_same_optimum(pools):
 
 
 @pytest.mark.usefixtures("small_sets")
-@pytest.mark.parametrize("copied_bytes", [1 << 24, 1 << 16])
-def test_values_that_are_kept_bring_scores_of_rows_left_out_up_to_date(copied_bytes, monkeypatch):
+def test_values_that_are_kept_bring_scores_of_rows_left_out_up_to_date(monkeypatch):
     """Of many features, so that values are kept; of few bytes, so that not all of them are."""
-    monkeypatch.setattr(blocks, "_CAUGHT_UP_BYTES", copied_bytes)
     monkeypatch.setattr(host, "_HELD", 0)
     monkeypatch.setattr(host, "_ALWAYS_HELD", 1)
     (_, rows, _, linear, bounds), _ = many_free_variables()

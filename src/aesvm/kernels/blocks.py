@@ -22,11 +22,6 @@ UPDATE_COLUMNS = (256, 2048)
 TILE_LINES, TILE_COLUMNS = 256, 256
 WIDE_TILE_LINES, WIDE_TILE_COLUMNS = 1024, 512
 
-#: Where columns are few, tiles of score updates are narrower, so that many threads have work: this
-#: many strips, each of at least so many columns, and a multiple of so many. (Strips of 128 took 3
-#: to 4 % longer than of 512.)
-STRIPS, LEAST_COLUMNS, STEP_COLUMNS = 64, 128, 64
-
 #: Multiplications that are worth compiled tiles, which take a second to compile once.
 TILE_PRODUCTS = 1e8
 
@@ -37,9 +32,8 @@ MANY_COLUMNS = 2048
 #: from memory. (On one thread it was so up to some 200: those of covtype, repeated.)
 CHEAP_FEATURES = 128
 
-#: Lines of a working set's kernel block that a thread computes at a time: this many at least, and
-#: a fraction of all.
-SQUARE_LINES, _SQUARE_PARTS = 128, 8
+#: Lines of a working set's kernel block that a thread computes at a time.
+SQUARE_LINES = 128
 
 #: Columns of it, by compiled tiles.
 SQUARE_COLUMNS = 32
@@ -70,42 +64,8 @@ _CACHED_BYTES = 1 << 22
 #: interpreter's lock for every class. With twice as many it was a sixth less.)
 _SUMMED_BYTES, _FEWEST_SUMMED = 1 << 24, 8
 
-#: Bytes of left out rows that are copied at a time, to bring their scores up to date: so few that
-#: memory is used again. (The system zeroes fresh memory, which takes longer than the copy.)
-_CAUGHT_UP_BYTES = 1 << 24
-
 #: The fraction of ``working_memory`` that a single copy may take.
 _COPIED_FRACTION = 1 / 16
-
-
-def lower_half(n: int) -> list[tuple[slice, slice]]:
-    """Blocks of one half of a symmetric matrix, those on the diagonal whole: lines and columns.
-
-    They are of one size, so that threads have equal shares.
-
-    Examples
-    --------
-    >>> from aesvm.kernels.blocks import lower_half
-    >>> lower_half(200)
-    [(slice(0, 128, None), slice(0, 128, None)), (slice(128, 200, None), slice(0, 128, None)), \
-(slice(128, 200, None), slice(128, 200, None))]
-    """
-    step = max(SQUARE_LINES, -(-n // _SQUARE_PARTS))
-    parts = [slice(first, min(first + step, n)) for first in range(0, n, step)]
-    return [(lines, columns) for at, lines in enumerate(parts) for columns in parts[: at + 1]]
-
-
-def tile_columns(n_columns: int, most: int) -> int:
-    """Columns of a tile of a score update.
-
-    Examples
-    --------
-    >>> from aesvm.kernels.blocks import tile_columns
-    >>> tile_columns(1000, 512), tile_columns(14_000, 512), tile_columns(50_000, 512)
-    (128, 192, 512)
-    """
-    even = n_columns // STRIPS // STEP_COLUMNS * STEP_COLUMNS
-    return min(most, max(LEAST_COLUMNS, even))
 
 
 def copied_bytes() -> int:
@@ -123,11 +83,6 @@ def copied_rows(bytes_per_row: int) -> int:
     64
     """
     return max(1, copied_bytes() // max(1, bytes_per_row))
-
-
-def caught_up_rows(bytes_per_row: int) -> int:
-    """Left out rows that are copied at a time."""
-    return max(1, min(_CAUGHT_UP_BYTES, copied_bytes()) // max(1, bytes_per_row))
 
 
 def cached_rows(bytes_per_row: int) -> int:

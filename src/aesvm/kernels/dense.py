@@ -176,7 +176,6 @@ class _Products(Columns):
     def __init__(self, kernel: DenseKernel, right: NDArray, limit: Limit = NO_FAR) -> None:
         self.kernel = kernel
         self.right = right
-        self.right_memory: NDArray | None = None  #: a copy's, of which it may be a part
         self.limit = limit  #: beyond which rows are far
         self.dtype = kernel.dtype
         self.worth_keeping = not (kernel._is_cheap and right.dtype == kernel.dtype)
@@ -184,28 +183,18 @@ class _Products(Columns):
     def __len__(self):
         return len(self.right)
 
-    @property
-    def bytes_per_column(self):
-        return self.right.shape[1] * self.right.itemsize
-
     def take(self, positions):
         return self.take_by(positions)
 
-    def take_by(self, positions, run=map, room=None):
-        memory = room.right_memory if isinstance(room, _Products) else None
-        shape = len(positions), self.right.shape[1]
-        if memory is None or len(memory) < len(positions) or memory.dtype != self.right.dtype:
-            memory = np.empty(shape, dtype=self.right.dtype)
-        right = memory[: len(positions)]
+    def take_by(self, positions, run=map):
+        right = np.empty((len(positions), self.right.shape[1]), dtype=self.right.dtype)
 
         def copy(part: slice) -> None:  # "clip": the other modes copy twice
             np.take(self.right, positions[part], axis=0, out=right[part], mode="clip")
 
         for _ in run(copy, _parts(len(positions), self.right.shape[1])):
             pass
-        found = _Products(self.kernel, right, self.limit)
-        found.right_memory = memory
-        return found
+        return _Products(self.kernel, right, self.limit)
 
     def lines(self, rows):
         return self.new_lines(self.kernel.X[rows])
@@ -238,10 +227,10 @@ class _Products(Columns):
             super().accumulate(lines, coefs, scores, kept, crew)
             return
         add = self._addition(lines, self.right)
-        most, height = blocks.TILE_COLUMNS, blocks.TILE_LINES
+        size = blocks.TILE_COLUMNS, blocks.TILE_LINES
         if self.worth_keeping:
-            most, height = blocks.WIDE_TILE_COLUMNS, blocks.WIDE_TILE_LINES
-        add(coefs[None], scores[None], kept, crew, blocks.tile_columns(len(self), most), height)
+            size = blocks.WIDE_TILE_COLUMNS, blocks.WIDE_TILE_LINES
+        add(coefs[None], scores[None], kept, crew, *size)
 
     def write_square(self, rows, out, crew):
         n = len(self)
@@ -270,7 +259,7 @@ class _Products(Columns):
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 
-    def rows_by_class(self, ends, run=map):
+    def rows_by_class(self, ends):
         kernel, parameters = self.kernel.kernel, self.kernel.parameters
         in_double = self.dtype == self.right.dtype == np.float64
         if not COMPILES or kernel.compiled_map is None or not in_double or self.limit.exists:
@@ -279,7 +268,7 @@ class _Products(Columns):
         # of one type each: compiled code would be compiled again for others
         numbers = float(scale), kernel.of_distances, kernel.compiled_map
         product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
-        return RowsByClass.of(self.right, ends, product_map, run)
+        return RowsByClass.of(self.right, ends, product_map)
 
     def _addition(
         self, lines: NDArray, columns: NDArray, lines_are_scaled: bool = True

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
 
 from aesvm.kernels import blocks, expansion
-from aesvm.kernels.crew import Crew, KeptRows, Scratch, add_rows, store_rows
+from aesvm.kernels.crew import Crew, KeptRows, add_rows, store_rows
 from aesvm.kernels.distances import KernelDistances, RowDistances
 
 if TYPE_CHECKING:
@@ -221,23 +221,12 @@ class Columns(ABC):
     def __len__(self) -> int:
         """How many columns there are."""
 
-    @property
-    def bytes_per_column(self) -> int:
-        """Bytes that a copy of a column takes; 0 where these are few or unknown."""
-        return 0
-
     @abstractmethod
     def take(self, positions: NDArray[np.intp]) -> Columns:
         """Some of these columns, in the given order."""
 
-    def take_by(
-        self, positions: NDArray[np.intp], run: Callable = map, room: Columns | None = None
-    ) -> Columns:
-        """The same by ``run``: ``map``, or a parallel one.
-
-        ``room``: columns that were taken earlier and are not needed any more: their memory may be
-        used. (The system zeroes fresh memory, page by page, which takes longer than the copy.)
-        """
+    def take_by(self, positions: NDArray[np.intp], run: Callable = map) -> Columns:
+        """The same by ``run``: ``map``, or a parallel one."""
         return self.take(positions)
 
     @abstractmethod
@@ -305,29 +294,22 @@ class Columns(ABC):
         Returns about how many values were computed.
         """
 
-        def some(part: tuple[slice, slice]) -> None:
-            self.write_part(rows, part, out, crew.scratch)
+        def some(first: int) -> None:
+            last = min(first + blocks.SQUARE_LINES, len(self))
+            lines = self.own_lines(np.arange(first, last), rows[first:last])
+            block = crew.scratch.block(last - first, last, self.dtype)
+            self.write(lines, 0, last, block)
+            out[first:last, :last] = block
+            out[:first, first:last] = block[:, :first].T
 
-        for _ in crew.run(some, blocks.lower_half(len(self))):
+        for _ in crew.run(some, range(0, len(self), blocks.SQUARE_LINES)):
             pass
         return len(self) ** 2 // 2
 
-    def write_part(
-        self, rows: NDArray[np.intp], part: tuple[slice, slice], out: NDArray, scratch: Scratch
-    ) -> None:
-        """One of the blocks of ``lower_half``, and its mirror image."""
-        own, others = part
-        lines = self.own_lines(np.arange(own.start, own.stop), rows[own])
-        block = scratch.block(own.stop - own.start, others.stop - others.start, self.dtype)
-        self.write(lines, others.start, others.stop, block)
-        out[own, others] = block
-        if own != others:
-            out[others, own] = block.T
-
-    def rows_by_class(self, ends: NDArray[np.intp], run: Callable = map) -> RowsByClass | None:
+    def rows_by_class(self, ends: NDArray[np.intp]) -> RowsByClass | None:
         """The columns, class by class, for compiled code; None where that has not the kernel.
 
-        ``ends``: where each class ends. ``run``: ``map``, or a parallel one.
+        ``ends``: where each class ends.
         """
         return None
 

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.formulations.protocol import Array
-from aesvm.kernels import Columns, KernelMatrix
-from aesvm.kernels.blocks import SQUARE_LINES, lower_half
+from aesvm.kernels import KernelMatrix
+from aesvm.kernels.blocks import SQUARE_LINES
 from aesvm.kernels.crew import Scratch
 from aesvm.machines.problem import ClassPairs
 from aesvm.runtime.cached import cached_property
@@ -129,14 +129,7 @@ class Bundles:
         for bundle, (begin, end) in zip(bundles.tolist(), pairwise([0, *ends]), strict=True):
             n = int(self.sizes[bundle])
             own[bundle] = self.held_values[begin:end].reshape(n, n)
-        columns = dict(zip(own, run(self._columns, own), strict=True))
-        scratch = Scratch()
-
-        def some(bundle: int, part: tuple[slice, slice]) -> None:
-            columns[bundle].write_part(self._rows(bundle), part, own[bundle], scratch)
-
-        parts = [(bundle, part) for bundle in own for part in lower_half(int(self.sizes[bundle]))]
-        for _ in run(lambda one: some(*one), parts):
+        for _ in run(lambda bundle: self._write(bundle, bundle, own[bundle]), own):
             pass
         self.held = own
 
@@ -152,23 +145,22 @@ class Bundles:
         self._write(first, second, block)
         return block
 
-    def _rows(self, bundle: int) -> NDArray[np.intp]:
-        return self.classes.rows[self.starts[bundle] : self.starts[bundle + 1]]
-
-    def _columns(self, bundle: int) -> Columns:
-        return self.kernel.columns(self._rows(bundle))
-
     def _write(self, first: int, second: int, block: Array) -> None:
         """The kernel values of two bundles, by lines that stay in the core's cache."""
-        lines, columns = self._rows(first), self._columns(second)
-        if first == second:
-            scratch = Scratch()
-            for half in lower_half(len(lines)):
-                columns.write_part(lines, half, block, scratch)
-            return
+        rows, starts = self.classes.rows, self.starts
+        lines = rows[starts[first] : starts[first + 1]]
+        columns = self.kernel.columns(rows[starts[second] : starts[second + 1]])
+        n, scratch = len(columns), np.empty(SQUARE_LINES * len(columns), dtype=block.dtype)
         for begin in range(0, len(lines), SQUARE_LINES):
             part = lines[begin : begin + SQUARE_LINES]
-            columns.write(columns.lines(part), 0, len(columns), block[begin : begin + len(part)])
+            end = begin + len(part)
+            if first == second:  # symmetric: one half is computed, and mirrored
+                values = scratch[: len(part) * end].reshape(len(part), end)
+                columns.write(columns.own_lines(np.arange(begin, end), part), 0, end, values)
+                block[begin:end, :end] = values
+                block[:begin, begin:end] = values[:, :begin].T
+            else:
+                columns.write(columns.lines(part), 0, n, block[begin:end])
 
     def class_values(self) -> ClassValues:
         """Where the kernel values within each class are held."""

@@ -232,8 +232,8 @@ def _small_pairs(work: Work, first: Represented) -> small_pairs.SmallPairs | Non
     if not isinstance(pairs, ClassPairs):
         return None
     classes = ClassMembers.of(pairs, rows, data.given[rows], weights[rows])
-    given = classes, work.kernel, work.formulation, work.options.cache_bytes
-    return small_pairs.SmallPairs(*given, work.run)
+    cache_bytes = work.options.cache_bytes
+    return small_pairs.SmallPairs(classes, work.kernel, work.formulation, cache_bytes)
 
 
 def _side_by_side(

@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.kernels import Columns
-from aesvm.kernels.blocks import caught_up_rows
 from aesvm.kernels.crew import KeptRows, add_rows
 from aesvm.solver.free_variables import newton_step
 from aesvm.solver.interior_point import solve_interior
@@ -112,7 +110,6 @@ class HostDual:
         self.pool_aim = 0.0  # the violation that a pool is solved to; 0 where there is none
         self.pool_multiple = _POOL
         self.after_pool = False  # whether the last iteration left a pool
-        self.columns = problem.columns
         n = len(problem.coefs)
         self.workspace = np.empty(n + 1), np.empty(n + 1, dtype=np.intp)  # of ``choose``
         self._enter(np.arange(n))
@@ -132,11 +129,8 @@ class HostDual:
         else:
             self.points, self.at = np.unique(problem.at[variables], return_inverse=True)
         everything = len(self.points) == len(problem.rows)
-        columns, room = problem.columns, self.columns
-        if everything:
-            self.columns = columns
-        else:
-            self.columns = columns.take_by(self.points, problem.run, room)
+        columns = problem.columns
+        self.columns = columns if everything else columns.take_by(self.points, problem.run)
         self.scores = problem.scores[self.points]
         self.coefs = problem.coefs[variables]
         self.linear = problem.linear[variables]
@@ -389,23 +383,17 @@ class HostDual:
     def _catch_up(self, out: LeftOut, now: NDArray[np.float64]) -> None:
         """Bring the scores of some rows up to date."""
         problem, changes = self.problem, now - out.then
+        columns = problem.columns.take_by(out.points, problem.run)
+        scores = problem.scores[out.points]
         here = np.flatnonzero((changes != 0.0) & (out.slots >= 0))
-        elsewhere = changes.copy()
-        elsewhere[here] = 0.0
-        nowhere = np.empty(0, dtype=np.intp)
-        no_lines = problem.columns.own_lines(nowhere, nowhere)
-        step = caught_up_rows(problem.columns.bytes_per_column)
-        columns: Columns | None = None
-        for first in range(0, len(out.points), step):
-            points = out.points[first : first + step]
-            columns = problem.columns.take_by(points, problem.run, columns)
-            scores = problem.scores[points]
-            if len(here):
-                start = out.start + first
-                kept = KeptRows(self.cache.rows, out.slots[here], changes[here], nowhere, start)
-                problem.add_lines(columns, no_lines, np.empty(0), scores, kept)
-            problem.add(columns, scores, elsewhere)
-            problem.scores[points] = scores
+        if len(here):
+            nowhere = np.empty(0, dtype=np.intp)
+            kept = KeptRows(self.cache.rows, out.slots[here], changes[here], nowhere, out.start)
+            lines = problem.columns.own_lines(nowhere, nowhere)
+            problem.add_lines(columns, lines, np.empty(0), scores, kept)
+            changes[here] = 0.0
+        problem.add(columns, scores, changes)
+        problem.scores[out.points] = scores
 
     def rejoin(self, aim: float) -> bool:
         left_pool = self.pool_aim > 0.0
