@@ -317,6 +317,39 @@ def test_a_sample_has_the_shares_of_all_groups():
     assert not np.isin(further.rows, small.rows)[groups[further.rows] < 2].any()
 
 
+def test_rows_of_large_weight_are_in_every_sample():
+    rng = np.random.default_rng(0)
+    groups, weights = np.repeat([0, 1], [3000, 1000]), rng.uniform(0.5, 2.0, 4000)
+    heavy = np.array([7, 1234, 3500])
+    weights[heavy] = 1e4, 300.0, 1e8
+    prepared = prepare(np.arange(4000.0)[:, None], groups, weights)
+    for first in (0, 1500):
+        chosen = sample(prepared, rng.permutation(4000), 400, first)
+        assert [len(own) for own in chosen.groups] == [300, 100]
+        assert np.isin(heavy, chosen.rows).all()
+        # each weighs as much of its group as it does of all rows
+        shares = chosen.weights[heavy] / np.bincount(groups, chosen.weights)[groups[heavy]]
+        of_all = weights[heavy] / np.bincount(groups, weights)[groups[heavy]]
+        np.testing.assert_allclose(shares, of_all, rtol=1e-12)
+        assert chosen.weights.sum() == pytest.approx(0.1 * weights.sum(), rel=1e-12)
+
+
+def test_a_model_of_samples_minds_a_row_of_large_weight(monkeypatch):
+    """It has another label than its neighbours, and weighs as much as all rows."""
+    set_table(monkeypatch, first_samples=(100, 250))
+    monkeypatch.setattr(samples, "_LEAST_JUDGES", 400)
+    X, y = rows(3000)
+    at, weights = 1500, np.ones(3000)
+    y[at], weights[at] = 1 - y[at], 3000.0
+    script(monkeypatch)
+    with pytest.warns(ConvergenceWarning):
+        limit = TimeLimit(1.0, clock=lambda: 0.0)
+        model = AESVC(gamma=2.0).set_callbacks(limit).fit(X, y, sample_weight=weights)
+    assert model.predict(X[[at]]) == y[at]
+    exact = AESVC(gamma=2.0, refine="exact").fit(X, y, sample_weight=weights)
+    assert model.certify(X, y, weights).objective < 2.0 * exact.certificate_.objective
+
+
 @EACH
 def test_time_enough_gives_the_exact_model_itself(name):
     X, y = rows(2500)

@@ -253,10 +253,9 @@ class _Climb:
         n_more = min(n_judges(n_rows), len(self.prepared.rows))
         if n_more <= self.judges.n_wanted:
             return
-        is_judge = np.zeros(len(self.work.data.weights), dtype=bool)
-        is_judge[sample(self.prepared, self.judge_ranks, n_more).rows] = True
+        weights = sample(self.prepared, self.judge_ranks, n_more).weights
         problems = self.work.data.problems(self.prepared.rows, self.prepared.weights)
-        found = [_judge(self.work.formulation, problem, is_judge) for problem in problems]
+        found = [_judge(self.work.formulation, problem, weights) for problem in problems]
         self.judges = _Judges(found, n_more)
         if self.best is not None:
             best = self.best
@@ -499,11 +498,15 @@ class _Judges(NamedTuple):
         return sum(len(one.rows) for one in self.each)
 
 
-def _judge(formulation: Formulation, problem: Problem, is_judge: NDArray[np.bool_]) -> _Judge:
-    """The rows of a machine that are chosen, or all: each group has the costs of all its rows."""
-    at = np.flatnonzero(is_judge[problem.rows])
-    at = at if len(at) else np.arange(len(problem.rows))
-    judges = problem.take(at)
+def _judge(formulation: Formulation, problem: Problem, weights: Array) -> _Judge:
+    """The rows of a machine that have weights in a sample, or all.
+
+    Each group has the costs of all its rows.
+    """
+    chosen = weights[problem.rows]
+    chosen = chosen if chosen.any() else problem.weights
+    at = np.flatnonzero(chosen)
+    judges = problem.take(at)._replace(weights=chosen[at])
     groups, of_group = np.unique(problem.groups, return_inverse=True)
     costs = np.bincount(of_group, problem.bounds, len(groups))
     seen = np.bincount(of_group[at], judges.bounds, len(groups))

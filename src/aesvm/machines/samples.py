@@ -180,10 +180,13 @@ def n_judges(n_rows: int) -> int:
 def sample(
     prepared: PreparedRows, ranks: NDArray[np.intp], n_rows: int, first: int = 0
 ) -> PreparedRows:
-    """A random sample of the rows, whose weights have the sum of its rows' weights.
+    """A random sample of the rows, whose weights stand for all of them.
 
     Groups have the shares that they have of all rows: small ones, of which more rows are taken, by
-    their weights. A larger sample with the same ``first`` holds the smaller ones.
+    their weights. Rows that make up a large share of the weight of their group are all taken, with
+    the weights that they have; the others stand for each other. The sum of the weights is the
+    sample's share of all rows, of the sum of all. A larger sample with the same ``first`` holds the
+    smaller ones, where no row is so heavy.
 
     Parameters
     ----------
@@ -211,10 +214,34 @@ def sample(
     groups = []
     for own in prepared.groups:
         size = min(len(own), max(_LEAST_OF_GROUP, -(-n_rows * len(own) // n_all)))
-        order = np.roll(own[np.argsort(ranks[own])], -min(len(own), first * len(own) // n_all))
-        groups.append(np.sort(order[:size]))
-        share = prepared.weights[own].sum() / prepared.weights[groups[-1]].sum()
-        weights[groups[-1]] = share * prepared.weights[groups[-1]]
+        given = prepared.weights[own]
+        is_heavy = heavy_rows(given, size)
+        heavy, others = own[is_heavy], own[~is_heavy]
+        order = np.roll(others[np.argsort(ranks[others])], -(first * len(others) // n_all))
+        light = order[: size - len(heavy)]
+        groups.append(np.sort(np.concatenate([heavy, light])))
+        weights[heavy] = given[is_heavy]
+        share = given[~is_heavy].sum() / prepared.weights[light].sum()
+        weights[light] = share * prepared.weights[light]
     rows = np.sort(np.concatenate(groups))
-    weights *= prepared.weights[rows].sum() / weights[rows].sum()
+    weights *= len(rows) / n_all
     return prepared._replace(rows=rows, weights=weights, groups=groups)
+
+
+def heavy_rows(weights: Array, size: int) -> NDArray[np.bool_]:
+    """Rows that would be in a sample of this size once or more, if it were drawn by weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.samples import heavy_rows
+    >>> heavy_rows(np.array([1.0, 1.0, 50.0, 2.0, 1.0]), 3)
+    array([False, False,  True, False, False])
+    """
+    is_heavy = np.zeros(len(weights), dtype=bool)
+    while True:
+        left = size - np.count_nonzero(is_heavy)
+        more = ~is_heavy & (weights * left > weights[~is_heavy].sum())
+        if not more.any():
+            return is_heavy
+        is_heavy |= more
