@@ -16,7 +16,7 @@ from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
 from aesvm.machines import ladder, samples
 from aesvm.machines.fit import train
 from aesvm.machines.plan import TABLE, Exact, Ladder, Sample
-from aesvm.machines.samples import sample
+from aesvm.machines.samples import sample, shuffled
 from aesvm.sets.derive import prepare
 from aesvm.solver import host
 from tests.plans import set_table
@@ -304,16 +304,16 @@ def test_a_sample_has_the_shares_of_all_groups():
     groups = np.repeat([0, 1, 2], [3000, 1000, 20])
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(groups))
     prepared = prepare(np.arange(float(len(groups)))[:, None], groups, weights)
-    ranks = np.random.default_rng(1).permutation(len(groups))
-    small = sample(prepared, ranks, 400)
-    assert np.isin(small.rows, sample(prepared, ranks, 1600).rows).all()
+    prepared = shuffled(prepared, np.random.default_rng(1))
+    small = sample(prepared, 400)
+    assert np.isin(small.rows, sample(prepared, 1600).rows).all()
     assert [len(own) for own in small.groups] == [299, 100, 10]
     shares = np.bincount(groups[small.rows], small.weights[small.rows])
     np.testing.assert_allclose(
         shares / shares.sum(), np.bincount(groups, weights) / weights.sum(), rtol=1e-12
     )
-    assert len(sample(prepared, ranks, len(groups)).rows) == len(groups)
-    further = sample(prepared, ranks, 400, first=500)
+    assert len(sample(prepared, len(groups)).rows) == len(groups)
+    further = sample(prepared, 400, first=500)
     assert not np.isin(further.rows, small.rows)[groups[further.rows] < 2].any()
 
 
@@ -322,9 +322,9 @@ def test_rows_of_large_weight_are_in_every_sample():
     groups, weights = np.repeat([0, 1], [3000, 1000]), rng.uniform(0.5, 2.0, 4000)
     heavy = np.array([7, 1234, 3500])
     weights[heavy] = 1e4, 300.0, 1e8
-    prepared = prepare(np.arange(4000.0)[:, None], groups, weights)
+    prepared = shuffled(prepare(np.arange(4000.0)[:, None], groups, weights), rng)
     for first in (0, 1500):
-        chosen = sample(prepared, rng.permutation(4000), 400, first)
+        chosen = sample(prepared, 400, first)
         assert [len(own) for own in chosen.groups] == [300, 100]
         assert np.isin(heavy, chosen.rows).all()
         # each weighs as much of its group as it does of all rows
@@ -342,9 +342,9 @@ def test_a_model_of_samples_minds_a_row_of_large_weight(monkeypatch):
     at, weights = 1500, np.ones(3000)
     y[at], weights[at] = 1 - y[at], 3000.0
     script(monkeypatch)
+    model = AESVC(gamma=2.0).set_callbacks(TimeLimit(1.0, clock=lambda: 0.0))
     with pytest.warns(ConvergenceWarning):
-        limit = TimeLimit(1.0, clock=lambda: 0.0)
-        model = AESVC(gamma=2.0).set_callbacks(limit).fit(X, y, sample_weight=weights)
+        model.fit(X, y, sample_weight=weights)
     assert model.predict(X[[at]]) == y[at]
     exact = AESVC(gamma=2.0, refine="exact").fit(X, y, sample_weight=weights)
     assert model.certify(X, y, weights).objective < 2.0 * exact.certificate_.objective

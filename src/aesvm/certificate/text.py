@@ -33,7 +33,7 @@ _MOST_TIMES = 10.0
 _TELLING = 1.0
 
 #: What is said in its place.
-_TOO_WIDE = f"the estimated bound on its objective is over {_TELLING:.0%} above the exact SVM's"
+_TOO_WIDE = f"its objective may be over {_TELLING:.0%} above the exact SVM's (estimated)"
 
 #: A number is lowered by this before it is rounded up: 0.1, which in binary is slightly more than
 #: 0.1, is shown as 0.1 and not as 0.11.
@@ -359,22 +359,23 @@ def _how(certificate: Certificate) -> str:
     """How the model was trained."""
     n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
     every = certificate.n_solved == certificate.n_rows
-    solved = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+    counted = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows}"
     if certificate.exact and not every:  # of a stream: n_rows counts equal and weightless ones too
         return f"all {certificate.n_solved:,} distinct rows of non-zero weight, of {n_rows}"
     if certificate.exact:
-        return solved
+        return f"{counted} solved for"
     n_rounds = certificate.rounds
     how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
     if n_rounds == 0:
         how = "representatives alone"
     if certificate.n_vectors is not None:
+        if certificate.stopped_after is not None:  # of samples that were joined, or a cut solve
+            vectors = f"in time, with {certificate.n_vectors:,} support vectors"
+            return f"{vectors}: {counted} used, the exact SVM not reached"
         how = f"in the span of {certificate.n_vectors:,} vectors"
-        if certificate.stopped_after is not None:
-            how = f"in time, with {certificate.n_vectors:,} support vectors"
         if certificate.max_residual > 0:
             how += ", representatives alone"
-    return f"{how}: {solved}"
+    return f"{how}: {counted} solved for"
 
 
 def _labels(certificate: Certificate) -> dict[str, str]:

@@ -31,6 +31,7 @@ points of two moons, a large sample is 0.1 % above the optimum, and 128 vectors 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from math import sqrt
 from typing import NamedTuple
@@ -49,7 +50,18 @@ from aesvm.machines.plan import Exact, Ladder, Rung, Sample, Sampled
 from aesvm.machines.problem import Problem
 from aesvm.machines.represent import Represented
 from aesvm.machines.results import TrainedMachines
-from aesvm.machines.samples import Line, WholeMachine, as_whole, n_judges, sample, sum_of, together
+from aesvm.machines.samples import (
+    Line,
+    Whole,
+    WholeMachine,
+    as_whole,
+    feasible,
+    n_judges,
+    sample,
+    shuffled,
+    sum_of,
+    together,
+)
 from aesvm.machines.sharing import SharedWork
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
@@ -114,9 +126,9 @@ class _Climb:
         self.prepared = prepared
         self.plan = plan
         self.progress = work.progress
-        order = np.random.default_rng(0)
-        self.ranks = order.permutation(len(work.data.weights))
-        self.judge_ranks = order.permutation(len(work.data.weights))
+        random = np.random.default_rng(0)
+        self.samples, self.judging = shuffled(prepared, random), shuffled(prepared, random)
+        self.wholes = [Whole.of(work.formulation, problem) for problem in self._problems()]
         self.judges = _Judges([], 0)
         self.best: Made | None = None
         self.sampled = Sampled(0, 0.0)
@@ -156,6 +168,10 @@ class _Climb:
 
     def _left(self) -> float:
         return self.progress.seconds_left()
+
+    def _problems(self) -> Iterator[Problem]:
+        """All rows of each machine."""
+        return self.work.data.problems(self.prepared.rows, self.prepared.weights)
 
     # --- the rungs
 
@@ -205,7 +221,7 @@ class _Climb:
     def _one_sample(self, rung: Sample, progress: Progress, power: float) -> tuple[Made, Sampled]:
         before, n_all = self._left(), len(self.prepared.rows)
         first = self.sampled.n_used if rung.is_further else 0
-        chosen = sample(self.prepared, self.ranks, rung.n_rows, first)
+        chosen = sample(self.samples, rung.n_rows, first)
         n_rows = len(chosen.rows)
         times = (n_all / n_rows) ** power
         weighted = chosen._replace(weights=times * chosen.weights)
@@ -225,13 +241,10 @@ class _Climb:
 
     def _of_all(self, trained: TrainedMachines, times: float) -> TrainedMachines:
         """The machines of a sample as machines of all rows."""
-        problems = self.work.data.problems(self.prepared.rows, self.prepared.weights)
-        each = zip(problems, trained.records, strict=True)
+        each = zip(self.wholes, trained.records, strict=True)
         found = [
-            as_whole(
-                self.work.formulation, problem, WholeMachine.one(trained, number, record), times
-            )
-            for number, (problem, record) in enumerate(each)
+            as_whole(self.work.formulation, whole, WholeMachine.one(trained, number, record), times)
+            for number, (whole, record) in enumerate(each)
         ]
         return together(found, trained)._replace(history=())
 
@@ -253,9 +266,8 @@ class _Climb:
         n_more = min(n_judges(n_rows), len(self.prepared.rows))
         if n_more <= self.judges.n_wanted:
             return
-        weights = sample(self.prepared, self.judge_ranks, n_more).weights
-        problems = self.work.data.problems(self.prepared.rows, self.prepared.weights)
-        found = [_judge(self.work.formulation, problem, weights) for problem in problems]
+        weights = sample(self.judging, n_more).weights
+        found = [_judge(self.work.formulation, problem, weights) for problem in self._problems()]
         self.judges = _Judges(found, n_more)
         if self.best is not None:
             best = self.best
@@ -389,7 +401,7 @@ class _Climb:
         """The best machines, where the exact ones were not reached."""
         assert self.best is not None
         best = self.best
-        trained = best.trained._replace(records=self._seen(best))
+        trained = self._seen(best)
         seconds = self._seconds_of_exact()
         takes = "" if seconds is None else f"the exact SVM takes {duration(seconds)}, and "
         self.progress.end_by_plan(f"{takes}the model is {best.name}")
@@ -400,20 +412,21 @@ class _Climb:
         elapsed = time.perf_counter() - self.progress.started
         return trained, Reached(len(trained.solved), n_vectors, elapsed, seconds)
 
-    def _seen(self, best: Made) -> Records:
-        """The records with objectives on all rows, or estimated by the rows that judge.
+    def _seen(self, best: Made) -> TrainedMachines:
+        """The machines with objectives on all rows, or estimated by the rows that judge.
 
-        Where there is time, all rows are looked at.
+        Where there is time, all rows are looked at. Multipliers are made feasible.
         """
         trained, formulation = best.trained, self.work.formulation
-        problems = list(self.work.data.problems(self.prepared.rows, self.prepared.weights))
-        sizes = zip(problems, trained.decisions.sizes, strict=True)
-        n_values = sum(len(problem.rows) * size for problem, size in sizes)
+        sizes = zip(self.wholes, trained.decisions.sizes, strict=True)
+        n_values = sum(whole.n_rows * size for whole, size in sizes)
         is_time = bool(self.look.n_values) and n_values * self.look.each <= self._left()
         found = []
-        for number, (problem, record) in enumerate(zip(problems, trained.records, strict=True)):
+        each = zip(self._problems(), trained.records, strict=True)
+        for number, (problem, record) in enumerate(each):
+            one = WholeMachine.one(trained, number, record)
             if not record.n_rows or record.loss is not None:
-                found.append(record)
+                found.append(one)
                 continue
             objective, scores = self.judges.each[number].objective, best.scores[number]
             if is_time:
@@ -431,16 +444,15 @@ class _Climb:
             shares = 1.0 / best.n_sampled[number] + (0.0 if is_time else 1.0 / len(scores))
             error = _ERRORS * float(spread) * record.total_cost * sqrt(shares)
             known = loss if is_time else None
-            found.append(
-                replace(
-                    record,
-                    loss=known,
-                    loss_reduced=known,
-                    estimated_loss=loss,
-                    estimated_error=error,
-                )
+            record = replace(
+                record,
+                loss=known,
+                loss_reduced=known,
+                estimated_loss=loss,
+                estimated_error=error,
             )
-        return Records.of(found)
+            found.append(feasible(formulation, problem, one._replace(record=record)))
+        return together(found, trained)
 
     def _seconds_of_exact(self) -> float | None:
         """What the exact SVM is expected to take: longer than it was tried for, if it was cut.

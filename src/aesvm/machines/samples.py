@@ -33,7 +33,7 @@ class WholeMachine(NamedTuple):
     record: Record
     decided: tuple[NDArray, Array]  #: its vectors, and their coefficients in the decision
     intercept: float
-    multipliers: tuple[NDArray, Array]  #: rows, and what is feasible for the dual of all rows
+    multipliers: tuple[NDArray, Array]  #: rows, and their multipliers
 
     @classmethod
     def one(cls, trained: TrainedMachines, number: int, record: Record) -> WholeMachine:
@@ -52,42 +52,53 @@ def together(found: Sequence[WholeMachine], trained: TrainedMachines) -> Trained
     )
 
 
+class Whole(NamedTuple):
+    """What is known of all rows of a machine."""
+
+    n_rows: int
+    total_cost: float
+    worst_optimum: float
+
+    @classmethod
+    def of(cls, formulation: Formulation, problem: Problem) -> Whole:
+        bounds = problem.bounds
+        worst = worst_optimum(formulation, problem.targets, bounds)
+        return cls(len(problem.rows), float(bounds.sum()), worst)
+
+
 def as_whole(
-    formulation: Formulation, problem: Problem, made: WholeMachine, times_costs: float
+    formulation: Formulation, whole: Whole, made: WholeMachine, times_costs: float
 ) -> WholeMachine:
-    """A machine of a sample, whose costs were multiplied, as a machine of all rows."""
+    """A machine of a sample, whose costs were multiplied, as a machine of all rows.
+
+    Its multipliers are not feasible for the dual of all rows yet (``feasible``).
+    """
     record, (rows, decided) = made.record, made.decided
     if not record.n_rows:  # there was nothing to learn
         return made
-    total = float(problem.bounds.sum())
+    total = whole.total_cost
     ratio, offsets = total / record.total_cost, record.offsets
     scale = formulation.decision(offsets).scale
     times = ratio if formulation.is_homogeneous else 1.0  # w and offsets grow with the costs
     if formulation.is_homogeneous:
         offsets = tuple(times * one for one in offsets)
     decision = formulation.decision(offsets)
-    worst = worst_optimum(formulation, problem.targets, problem.bounds)
     dual = None
     if record.dual_objective is not None:  # of the sample, its rows standing for all
         gain = record.dual_objective + 0.5 * record.squared_norm
         dual = float(formulation.dual_value(ratio * gain, ratio**2 * record.squared_norm))
-    whole = np.zeros(len(problem.rows))
-    given, values = made.multipliers
-    whole[np.searchsorted(problem.rows, given)] = times / times_costs * values
-    whole = formulation.feasible(whole, problem.targets, problem.bounds)
-    held = np.flatnonzero(whole)
     own = replace(
         record,
         exact=False,
-        n_rows=len(problem.rows),
+        n_rows=whole.n_rows,
         n_vectors=len(rows),
         squared_norm=times**2 * record.squared_norm,
         rounding=0.0,
         loss=None,
         loss_reduced=None,
         total_cost=total,
-        worst_optimum=worst,
-        squared_norm_bound=formulation.squared_norm_bound(total, worst),
+        worst_optimum=whole.worst_optimum,
+        squared_norm_bound=formulation.squared_norm_bound(total, whole.worst_optimum),
         offsets=offsets,
         dual_objective=None,
         estimated_dual=dual,
@@ -96,12 +107,23 @@ def as_whole(
         proven=False,
     )
     coefs = times * scale * decided
+    given, values = made.multipliers
     return WholeMachine(
         own,
         (rows, coefs / decision.scale),
         float(decision.intercept),
-        (problem.rows[held].astype(np.int32), whole[held]),
+        (given, times / times_costs * values),
     )
+
+
+def feasible(formulation: Formulation, problem: Problem, made: WholeMachine) -> WholeMachine:
+    """A machine whose multipliers are feasible for the dual of all rows."""
+    given, values = made.multipliers
+    whole = np.zeros(len(problem.rows))
+    whole[np.searchsorted(problem.rows, given)] = values
+    whole = formulation.feasible(whole, problem.targets, problem.bounds)
+    held = np.flatnonzero(whole)
+    return made._replace(multipliers=(problem.rows[held].astype(np.int32), whole[held]))
 
 
 class Line(NamedTuple):
@@ -177,9 +199,12 @@ def n_judges(n_rows: int) -> int:
     return max(_LEAST_JUDGES, int(_JUDGES * n_rows))
 
 
-def sample(
-    prepared: PreparedRows, ranks: NDArray[np.intp], n_rows: int, first: int = 0
-) -> PreparedRows:
+def shuffled(prepared: PreparedRows, random: np.random.Generator) -> PreparedRows:
+    """The same, with the rows of each group in random order: samples are of the first."""
+    return prepared._replace(groups=[random.permutation(own) for own in prepared.groups])
+
+
+def sample(prepared: PreparedRows, n_rows: int, first: int = 0) -> PreparedRows:
     """A random sample of the rows, whose weights stand for all of them.
 
     Groups have the shares that they have of all rows: small ones, of which more rows are taken, by
@@ -191,8 +216,7 @@ def sample(
     Parameters
     ----------
     prepared : PreparedRows
-    ranks : ndarray
-        A random order of all rows.
+        With groups in random order (``shuffled``).
     n_rows : int
     first : int, default=0
         The rows before this one, in that order, are taken only where there are not enough others.
@@ -204,10 +228,10 @@ def sample(
     >>> from aesvm.sets.derive import prepare
     >>> groups = np.repeat([0, 1], [90, 60])
     >>> prepared = prepare(np.arange(150.0)[:, None], groups, np.ones(150))
-    >>> chosen = sample(prepared, np.arange(150), 50)
+    >>> chosen = sample(prepared, 50)  # in the order that they have
     >>> [len(own) for own in chosen.groups], float(chosen.weights[:90].sum())
     ([30, 20], 30.0)
-    >>> sample(prepared, np.arange(150), 50, first=50).groups[1][:3]
+    >>> sample(prepared, 50, first=50).groups[1][:3]
     array([110, 111, 112])
     """
     n_all, weights = len(prepared.rows), np.zeros(len(prepared.weights))
@@ -217,8 +241,7 @@ def sample(
         given = prepared.weights[own]
         is_heavy = heavy_rows(given, size)
         heavy, others = own[is_heavy], own[~is_heavy]
-        order = np.roll(others[np.argsort(ranks[others])], -(first * len(others) // n_all))
-        light = order[: size - len(heavy)]
+        light = np.roll(others, -(first * len(others) // n_all))[: size - len(heavy)]
         groups.append(np.sort(np.concatenate([heavy, light])))
         weights[heavy] = given[is_heavy]
         share = given[~is_heavy].sum() / prepared.weights[light].sum()
