@@ -153,10 +153,6 @@ class SpanTraining:
             self.samples.progress = progress
             return self.samples.expected()
 
-    def seconds(self, n_values: float) -> float:
-        """How long that many kernel values take, by the time the pilots took."""
-        return self.samples.seconds(n_values)
-
     def norm_share(self) -> float:
         """``1/2 |w|^2`` as a fraction of the objective, of the pilots."""
         formulation, norms, losses = self.trainer.formulation, 0.0, 0.0

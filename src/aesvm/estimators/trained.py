@@ -40,9 +40,10 @@ from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines.fit import Work, counted, every_row, first_set, train
-from aesvm.machines.fit_memory import check_memory, expected_memory
+from aesvm.machines.fit_memory import check_memory
 from aesvm.machines.ladder import Reached, train_in_time
 from aesvm.machines.one_vs_one import Fitted
+from aesvm.machines.outlook import expect
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms, certify
@@ -296,11 +297,10 @@ def fit_rows(
             prepared = work.distinct()
             pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
             chosen = plan(counted(asked, work, prepared), pilots)
-            progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
+            progress.say(f"plan: {chosen}")
             if isinstance(chosen, Exact) and spec.device == "cpu":
                 check_memory(work, prepared)
-                if estimator.verbose and (takes := expected_memory(work, prepared)):
-                    progress.say(f"memory: some {takes}")
+                chosen = expect(work, prepared, chosen)
             reached: Reached | None = None
             match chosen:
                 case Ladder():

@@ -11,17 +11,11 @@ Besides the given rows there are
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import log
-
 import numpy as np
 import scipy.sparse as sp
 
 from aesvm.machines.fit import Work
-from aesvm.machines.pilots import Pilots
-from aesvm.machines.plan import TABLE
 from aesvm.runtime.memory import free_memory, in_bytes
-from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from aesvm.solver.free_variables import MOST_FREE
 from aesvm.solver.host import WORKING_SET
@@ -33,18 +27,11 @@ _OF_ROW = 600.0
 #: Matrices of free variables, in double precision, of a Newton step.
 _MATRICES = 3
 
-#: A pilot has this part of the rows, and there is another of a quarter of it. They take some
-#: hundredths of the time of the fit.
-_PILOT = 12
-
 #: Fits are refused that are expected to take this many times the memory that is free.
 _SURELY = 1.5
 
 #: Bytes that every machine has: a fit that takes fewer does not ask it.
 _LITTLE = 1e6
-
-#: The fewest rows for which the memory is estimated.
-_WORTH_ASKING = 20_000
 
 
 def check_memory(work: Work, prepared: PreparedRows) -> None:
@@ -65,17 +52,14 @@ def check_memory(work: Work, prepared: PreparedRows) -> None:
         )
 
 
-def expected_memory(work: Work, prepared: PreparedRows) -> str:
-    """The memory that exact SVMs are expected to take, in words; empty where rows are few.
+def expected_memory(work: Work, prepared: PreparedRows, n_free: float) -> str:
+    """The memory that exact SVMs are expected to take, in words.
 
-    Whether values are kept may depend on how many variables are free: a pilot tells.
+    Whether values are kept may depend on how many variables are free: ``n_free`` are expected.
     """
-    if len(prepared.rows) < _WORTH_ASKING:
-        return ""
     least, cache = _memory(work, prepared)
     free = 0.0
     if not _keeps_values(work, prepared):
-        n_free = _n_free(work, prepared) if work.data.n_machines == 1 else 0.0
         cache *= n_free > WORKING_SET
         free = _MATRICES * 8.0 * n_free**2 * (n_free <= MOST_FREE)
     return f"{in_bytes(least + cache + free)} beside the rows"
@@ -84,27 +68,6 @@ def expected_memory(work: Work, prepared: PreparedRows) -> str:
 def _keeps_values(work: Work, prepared: PreparedRows) -> bool:
     kernel = work.kernel
     return kernel.matrix(np.dtype(np.float32), kernel.sum_tol / 10).keeps(prepared.rows)
-
-
-def _n_free(work: Work, prepared: PreparedRows) -> float:
-    """The free variables that the exact SVM of all rows is expected to have."""
-    data, formulation = work.data, work.formulation
-    (problem,) = data.problems(prepared.rows, prepared.weights)
-    if formulation.constant(problem.targets) is not None:
-        return 0.0
-    silent = replace(work, progress=Silence())
-    found = []
-    for n_rows in (len(problem.rows) // (4 * _PILOT), len(problem.rows) // _PILOT):
-        pilots = Pilots(data, work.kernel, prepared, silent.trainer(), silent.progress, n_rows)
-        pilot = pilots.machine(0, pilots.shuffled(problem))
-        if pilot.solution is None:
-            return 0.0
-        bounds = formulation.variables(pilot.set.targets, pilot.set.bounds).bounds
-        alpha = pilot.solution.alpha
-        found.append(max(int(np.count_nonzero((alpha > 0.0) & (alpha < bounds))), 1))
-    fewer, more = found
-    growth = TABLE.falls_on * log(max(more / fewer, 1.0), 4.0)
-    return float(more * _PILOT**growth)
 
 
 def _memory(work: Work, prepared: PreparedRows) -> tuple[float, float]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.certificate.history import FitHistory
+from aesvm.certificate.text import duration
 from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
@@ -174,16 +175,20 @@ class Trainer:
             if start is not None:
                 alpha, known = start
         n_expected = self._n_values_expected(own, len(rows))
-        n_iter, n_values, was_cut = 0, 0, False
+        n_iter, n_values, was_cut, started = 0, 0, False, time.perf_counter()
         enough = self.enough if own.coverage.exact else None
 
         def watch(violation: float, n_more: int, n_more_values: int) -> bool:
             """Report the solve; True ends it, after one iteration at least."""
             nonlocal was_cut
-            task.reach(done_of(n_values + n_more_values, n_expected))
+            done = done_of(n_values + n_more_values, n_expected)
+            task.reach(done)
+            left = ""
+            if self.alone and self.support_share is not None and done > 0.0:
+                left = duration((time.perf_counter() - started) * (1.0 - done) / done)
             self.progress.say_now_and_then(
                 f"solve: SVM {number + 1:,} of {len(self.n_iter):,} at KKT violation "
-                f"{violation:.3g} after {n_iter + n_more:,} iterations"
+                f"{violation:.3g} after {n_iter + n_more:,} iterations{left and f'; {left} left'}"
             )
             was_cut = n_iter + n_more > 0 and task.is_over()
             return was_cut

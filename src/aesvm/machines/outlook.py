@@ -1,0 +1,149 @@
+"""What an exact fit is expected to take, before the work begins: kernel values, and seconds.
+
+Two pilots, the exact SVMs of a twelfth of the rows and of a quarter of these, tell how fast support
+vectors, updates and free variables become more: each as a power of the number of rows. The kernel
+values are rows times support vectors, as many times as the pilot computed them:
+
+    seconds = kernel values x seconds of one + updates x seconds of one
+
+Kernel values are timed in a block like those of a solve. (The pilot's seconds do not tell: of 14
+problems the pilot took 1/10 to 1/150 of the fit.) What is expected is mostly within a factor of two
+of what the fit takes (docs/benchmarks.md).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from math import log
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from aesvm.certificate.text import between
+from aesvm.formulations.protocol import Formulation
+from aesvm.kernels.crew import Crew, KeptRows
+from aesvm.machines.fit import Work
+from aesvm.machines.fit_memory import expected_memory
+from aesvm.machines.pilots import Pilots
+from aesvm.machines.plan import TABLE, Exact
+from aesvm.machines.problem import Machine
+from aesvm.machines.sharing import SharedWork
+from aesvm.runtime.progress import Silence
+from aesvm.sets.derive import PreparedRows
+
+#: The larger pilot has this part of the rows of its machine, the smaller one a quarter of it. They
+#: take some hundredths of the time of the fit.
+_PILOT, _SMALLER = 12, 4
+
+#: Seconds of an update of two variables. (Beside the kernel values it was 1.8 to 3.5 microseconds
+#: on heart2020, covtype at C=16, a9a at C=100 and a regression of 40,000 rows.)
+_UPDATE = 2e-6
+
+#: Columns and lines of the block of kernel values that is timed.
+_COLUMNS, _LINES = 20_000, 512
+
+
+#: What is said: from this many times the seconds that are expected, to that many. (Of 28 problems
+#: 25 took as long as that. Those that took longer than expected have many updates.)
+_LEAST, _MOST = 1 / 1.5, 2.5
+
+#: What is expected is measured where there are this many rows.
+_WORTH_ASKING = 20_000
+
+#: What kernel values are timed by.
+_clock = time.perf_counter
+
+
+class Outlook(NamedTuple):
+    """What the exact SVMs of all rows are expected to take."""
+
+    n_values: float = 0.0  #: kernel values
+    n_updates: float = 0.0
+    n_free: float = 0.0  #: free variables, of one machine
+    seconds: float = 0.0
+
+
+def expect(work: Work, prepared: PreparedRows, plan: Exact) -> Exact:
+    """Say what memory and time the plan is expected to take; the plan, with what is expected."""
+    n_rows = len(prepared.rows)
+    if n_rows < _WORTH_ASKING or not work.progress.says:
+        return plan
+    found = outlook(work, prepared, plan)
+    known = Outlook() if found is None else found
+    line = f"memory: some {expected_memory(work, prepared, known.n_free)}"
+    if found is None:
+        work.progress.say(line)
+        return plan
+    work.progress.say(f"{line}; time: {between(_LEAST * found.seconds, _MOST * found.seconds)}")
+    squared_rows = work.data.squared_sizes(prepared.rows)
+    # for progress: the support vectors that make up these kernel values
+    return replace(plan, support_share=found.n_values / (TABLE.exact_values * squared_rows))
+
+
+def outlook(work: Work, prepared: PreparedRows, plan: Exact) -> Outlook | None:
+    """What the exact SVMs of all rows are expected to take; None of too many machines."""
+    data, formulation = work.data, work.formulation
+    if data.n_machines > TABLE.pilot_machines:
+        return None
+    # their solutions are no start of this fit
+    silent = replace(work, progress=Silence(), shared=SharedWork())
+    pilots = Pilots(data, work.kernel, prepared, silent.trainer(plan), silent.progress)
+    n_values = n_updates = n_free = 0.0
+    for number, problem in enumerate(data.problems(prepared.rows, prepared.weights)):
+        if formulation.constant(problem.targets) is not None:
+            continue
+        n_rows, shuffled = len(problem.rows), pilots.shuffled(problem)
+        parts = [max(n_rows // part, 2) for part in (_PILOT * _SMALLER, _PILOT)]
+        fewer, more = (pilots.trained(number, shuffled, part) for part in parts)
+        times = n_rows / parts[1]
+        n_support = min(_grown(fewer.n_support, more.n_support, times), n_rows)
+        each = more.n_evaluations / (parts[1] * max(more.n_support, 1))
+        n_values += max(each, TABLE.least_values) * n_rows * n_support
+        n_updates += _grown(_n_updates(fewer), _n_updates(more), times)
+        free = _n_free(formulation, fewer), _n_free(formulation, more)
+        n_free = max(n_free, _grown(*free, times**TABLE.falls_on))
+    seconds = n_values * _seconds_of_value(work, prepared.rows) + n_updates * _UPDATE
+    return Outlook(n_values, n_updates, n_free, seconds)
+
+
+def _n_updates(machine: Machine) -> int:
+    return 0 if machine.solution is None else machine.solution.n_updates
+
+
+def _n_free(formulation: Formulation, machine: Machine) -> int:
+    if machine.solution is None:
+        return 0
+    bounds = formulation.variables(machine.set.targets, machine.set.bounds).bounds
+    alpha = machine.solution.alpha
+    return int(np.count_nonzero((alpha > 0.0) & (alpha < bounds)))
+
+
+def _grown(fewer: int, more: int, times: float) -> float:
+    """A count of ``times`` the rows, by those of two pilots.
+
+    Examples
+    --------
+    >>> from aesvm.machines.outlook import _grown
+    >>> round(_grown(100, 200, times=16.0))  # twice as many of four times the rows
+    800
+    """
+    growth = log(max(more, 1) / max(fewer, 1), _SMALLER)
+    return max(more, 1) * times ** max(growth, 0.0)
+
+
+def _seconds_of_value(work: Work, rows: NDArray[np.intp]) -> float:
+    """What a kernel value takes in a large block, on all threads; timed twice, the better."""
+    kernel = work.kernel.matrix(np.dtype(np.float32), work.kernel.sum_tol / 10)
+    rows = rows[:: -(-len(rows) // _COLUMNS)]
+    columns, crew = kernel.columns(rows), Crew(work.run)
+    first = np.arange(min(_LINES, len(rows)))
+    coefs, scores = np.full(len(first), 1e-3), np.zeros(len(rows))
+    seconds = []
+    for _ in range(2):
+        started = _clock()
+        lines = columns.own_lines(first, rows[first])
+        columns.accumulate(lines, coefs, scores, KeptRows.none(columns.dtype), crew)
+        seconds.append(_clock() - started)
+    return min(seconds) / (len(first) * len(rows))
