@@ -374,6 +374,16 @@ def test_a_short_limit_gives_the_svm_of_a_sample_and_says_so():
     assert "exact SVM takes" not in model.certificate_.verdict()
 
 
+@pytest.mark.parametrize(("n_rows", "is_known"), [(9000, True), (20_000, False)])
+def test_samples_that_are_far_smaller_do_not_tell_how_long_the_exact_svm_takes(
+    n_rows, is_known, monkeypatch
+):
+    script(monkeypatch)  # the largest has 2,000 rows
+    model, said = fitted(AESVC(gamma=2.0), TimeLimit(1.0, clock=lambda: 0.0), *rows(n_rows))
+    assert (model.certificate_.exact_after is not None) == is_known
+    assert ("the exact SVM takes" in said[0]) == is_known
+
+
 @pytest.mark.usefixtures("small")
 def test_an_exact_svm_that_was_cut_short_takes_longer_than_it_was_tried_for(monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 64)

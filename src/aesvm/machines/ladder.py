@@ -457,9 +457,12 @@ class _Climb:
     def _seconds_of_exact(self) -> float | None:
         """What the exact SVM is expected to take: longer than it was tried for, if it was cut.
 
-        The first sample does not tell: it takes what a fit takes once, such as compiling.
+        None where samples do not tell: they are far smaller, or there was only the first, which
+        takes what a fit takes once, such as compiling.
         """
-        if self.sampled.n_rows <= plans.TABLE.first_samples[0] and not self.cut_after:
+        n_rows, n_first = self.sampled.n_rows, plans.TABLE.first_samples[0]
+        is_known = n_rows > n_first and self.plan.facts.n_rows <= plans.TABLE.far * n_rows
+        if not is_known and not self.cut_after:
             return None
         return max(self.plan.seconds_of_exact(self.sampled), _LONGER * self.cut_after)
 
