@@ -55,6 +55,7 @@ from aesvm.machines.samples import (
     Whole,
     WholeMachine,
     as_whole,
+    best_multiple,
     feasible,
     n_judges,
     sample,
@@ -282,23 +283,30 @@ class _Climb:
     ) -> Made:
         """Machines with their objectives, by the rows that all are judged by.
 
-        ``scores_known``: whether all rows were trained on, so that scores are known.
+        ``scores_known``: whether all rows were trained on, so that scores are known. Others get the
+        best multiples of their w.
         """
         before, n_values = self._left(), 0
-        scores, objectives = [], np.zeros(len(self.judges.each))
+        found, scores = [], []
+        objectives = np.zeros(len(self.judges.each))
         each = zip(self.judges.each, trained.records, strict=True)
         for number, ((rows, objective), record) in enumerate(each):
+            one = WholeMachine.one(trained, number, record)
             if not record.n_rows:  # there was nothing to learn, in a sample at least
+                found.append(one)
                 scores.append(np.zeros(len(rows)))
                 objectives[number] = np.inf
                 continue
             own = self._scores_by(trained, number, record, rows, scores_known)
-            n_values += 0 if scores_known else len(trained.decisions.one(number)[0]) * len(rows)
+            if not scores_known:
+                n_values += len(one.decided[0]) * len(rows)
+                one, own = best_multiple(self.work.formulation, objective, one, own)
+            found.append(one)
             scores.append(own)
-            loss = objective.loss(own, arrays(record.offsets))
-            objectives[number] = 0.5 * max(record.squared_norm, 0.0) + float(loss[0])
+            loss = objective.loss(own, arrays(one.record.offsets))
+            objectives[number] = 0.5 * max(one.record.squared_norm, 0.0) + float(loss[0])
         self.look = Look(n_values, max(before - self._left(), 0.0)) if n_values else self.look
-        return Made(name, trained, n_sampled, scores, objectives)
+        return Made(name, together(found, trained), n_sampled, scores, objectives)
 
     def _take(self, made: Made) -> None:
         """The best machines on the lines from those so far to others; those so far if no better."""

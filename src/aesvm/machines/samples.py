@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from aesvm.certificate.records import Record, Records
-from aesvm.formulations.objective import Objective, arrays, worst_optimum
+from aesvm.formulations.objective import Objective, arrays, only, worst_optimum
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines.problem import Problem
 from aesvm.machines.results import Terms, TrainedMachines
@@ -114,6 +114,28 @@ def as_whole(
         float(decision.intercept),
         (given, times / times_costs * values),
     )
+
+
+def best_multiple(
+    formulation: Formulation, judge: Objective, made: WholeMachine, scores: Array
+) -> tuple[WholeMachine, Array]:
+    """A machine with the best multiple of its w, and its scores, by the rows that judge.
+
+    w is too short, or too long, for all rows: it was learned from some.
+    """
+    record, (rows, decided) = made.record, made.decided
+    (t,) = judge.best_multiples_of_w(scores, record.squared_norm)
+    if t == 0.0:
+        return made, scores
+    offsets = only(judge.best_offsets(t * scores))
+    before, now = formulation.decision(record.offsets), formulation.decision(offsets)
+    scaled = WholeMachine(
+        replace(record, squared_norm=t * t * record.squared_norm, offsets=offsets),
+        (rows, t * before.scale * decided / now.scale),
+        float(now.intercept),
+        made.multipliers,
+    )
+    return scaled, t * scores
 
 
 def feasible(formulation: Formulation, problem: Problem, made: WholeMachine) -> WholeMachine:
