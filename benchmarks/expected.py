@@ -62,9 +62,9 @@ def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
     took = time.process_time() - found["began"]
     expected = found["known"].seconds
     later = [
-        (at - found["began"]) / max(done, 1e-9)
+        (at - found["began"]) / done
         for at, done in found["reached"]
-        if at - found["began"] >= 0.1 * took
+        if at - found["began"] >= 0.1 * took and done > trainer._SOME
     ]
     is_alone = len(model.intercept_) == 1
     return {

@@ -36,6 +36,9 @@ from aesvm.solver.state import Solution
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
 
+#: How long a solve will go on is said from this share on.
+_SOME = 0.02
+
 #: From this share on, the bar of a solve that takes more kernel values than expected slows down.
 _NEARLY = 0.75
 
@@ -174,7 +177,7 @@ class Trainer:
             prepared = starts.prepared(number, precision.values, rows, variables)
             if start is not None:
                 alpha, known = start
-        n_expected = self._n_values_expected(own, len(rows))
+        n_expected = self._n_values_expected(own)
         n_iter, n_values, was_cut, started = 0, 0, False, time.perf_counter()
         enough = self.enough if own.coverage.exact else None
 
@@ -184,7 +187,7 @@ class Trainer:
             done = done_of(n_values + n_more_values, n_expected)
             task.reach(done)
             left = ""
-            if self.alone and self.support_share is not None and done > 0.0:
+            if self.alone and self.support_share is not None and done > _SOME:
                 left = duration((time.perf_counter() - started) * (1.0 - done) / done)
             self.progress.say_now_and_then(
                 f"solve: SVM {number + 1:,} of {len(self.n_iter):,} at KKT violation "
@@ -236,16 +239,16 @@ class Trainer:
             starts.keep(number, precision.values_of_scores, rows, variables, solution)
         return self._machine(own, variables.rows, solution)
 
-    def _n_values_expected(self, own: TrainingSet, n_variables: int) -> float:
+    def _n_values_expected(self, own: TrainingSet) -> float:
         """Kernel values that a solve is expected to take.
 
         The bar counts these: a violation falls slowly at first, and fast at the end.
         """
         share = TABLE.support_share if self.support_share is None else self.support_share
-        n_support = share * n_variables
+        n_support = share * len(own.rows)
         if own.positions_before is not None:
             n_support = count_support(self.formulation, own.positions_before)
-        return TABLE.exact_values * n_variables * max(n_support, 1)
+        return TABLE.exact_values * len(own.rows) * max(n_support, 1)
 
     def _machine(self, own: TrainingSet, at: NDArray[np.intp], solution: Solution) -> Machine:
         """The SVM of a solution; ``at``: the row of the set that each variable is of."""
