@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import exp, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,9 @@ _JUDGES, _LEAST_JUDGES = 0.125, 4000
 
 #: A machine this close to an end of a line is the end, which has fewer vectors.
 _NEAR_END = 0.02
+
+#: The best multiple of a w is looked for from e to one of these powers to e to the other.
+_POWERS = -1.0, 2.0
 
 
 class WholeMachine(NamedTuple):
@@ -121,12 +125,19 @@ def best_multiple(
 ) -> tuple[WholeMachine, Array]:
     """A machine with the best multiple of its w, and its scores, by the rows that judge.
 
-    w is too short, or too long, for all rows: it was learned from some.
+    w is too short, or too long, for all rows: it was learned from some. A few digits are enough.
     """
     record, (rows, decided) = made.record, made.decided
-    (t,) = judge.best_multiples_of_w(scores, record.squared_norm)
-    if t == 0.0:
+
+    def value(power: float) -> float:
+        t = exp(power)
+        loss = judge.loss(t * scores, judge.best_offsets(t * scores))
+        return 0.5 * t * t * record.squared_norm + float(loss[0])
+
+    found = minimize_scalar(value, bounds=_POWERS, method="bounded", options={"xatol": _NEAR_END})
+    if not 0.0 < record.squared_norm < inf or found.fun >= value(0.0):
         return made, scores
+    t = exp(found.x)
     offsets = only(judge.best_offsets(t * scores))
     before, now = formulation.decision(record.offsets), formulation.decision(offsets)
     scaled = WholeMachine(
