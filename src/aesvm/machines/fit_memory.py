@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from aesvm.machines.fit import Work
+from aesvm.machines.fit import FitContext
 from aesvm.runtime.memory import free_memory, in_bytes
 from aesvm.sets.derive import PreparedRows
 from aesvm.solver.free_variables import MOST_FREE
@@ -34,9 +34,9 @@ _SURELY = 1.5
 _LITTLE = 1e6
 
 
-def check_memory(work: Work, prepared: PreparedRows) -> None:
+def check_memory(context: FitContext, prepared: PreparedRows) -> None:
     """Refuse an exact fit for which there is surely too little memory."""
-    least, cache = _memory(work, prepared)
+    least, cache = _memory(context, prepared)
     if least + cache <= _LITTLE:
         return
     free = free_memory()
@@ -45,39 +45,39 @@ def check_memory(work: Work, prepared: PreparedRows) -> None:
             f"The exact SVM of {len(prepared.rows):,} rows needs about {in_bytes(least)} "
             f"besides them, and {in_bytes(free)} are free: use fewer rows, or fit_stream."
         )
-    if cache > free and _keeps_values(work, prepared):
+    if cache > free and _keeps_values(context, prepared):
         raise MemoryError(
-            f"cache_size={work.options.cache_bytes / 1e6:g} takes {in_bytes(cache)} for kernel "
+            f"cache_size={context.options.cache_bytes / 1e6:g} takes {in_bytes(cache)} for kernel "
             f"values, and {in_bytes(free)} are free: lower cache_size."
         )
 
 
-def expected_memory(work: Work, prepared: PreparedRows, n_free: float) -> str:
+def expected_memory(context: FitContext, prepared: PreparedRows, n_free: float) -> str:
     """The memory that exact SVMs are expected to take, in words.
 
     Whether values are kept may depend on how many variables are free: ``n_free`` are expected.
     """
-    least, cache = _memory(work, prepared)
+    least, cache = _memory(context, prepared)
     free = 0.0
-    if not _keeps_values(work, prepared):
+    if not _keeps_values(context, prepared):
         cache *= n_free > WORKING_SET
         free = _MATRICES * 8.0 * n_free**2 * (n_free <= MOST_FREE)
     return f"{in_bytes(least + cache + free)} beside the rows"
 
 
-def _keeps_values(work: Work, prepared: PreparedRows) -> bool:
-    kernel = work.kernel
+def _keeps_values(context: FitContext, prepared: PreparedRows) -> bool:
+    kernel = context.kernel
     return kernel.matrix(np.dtype(np.float32), kernel.sum_tol / 10).keeps(prepared.rows)
 
 
-def _memory(work: Work, prepared: PreparedRows) -> tuple[float, float]:
+def _memory(context: FitContext, prepared: PreparedRows) -> tuple[float, float]:
     """Bytes beside the rows that exact SVMs take in any case, and of a full cache."""
-    X, groups = work.kernel.X, work.data.groups[prepared.rows]
+    X, groups = context.kernel.X, context.data.groups[prepared.rows]
     n_largest = float(np.sort(np.bincount(groups))[-2:].sum())
     n_rows, single = len(prepared.rows), np.dtype(np.float32).itemsize
     # of sparse rows values, and the numbers of their columns
     of_row = 2.0 * single * X.nnz / X.shape[0] if sp.issparse(X) else float(single * X.shape[1])
-    of_row *= work.kernel.spec.kernel != "precomputed"
+    of_row *= context.kernel.spec.kernel != "precomputed"
     copies = of_row * (n_rows + n_largest)
-    cache = min(float(work.options.cache_bytes), single * n_largest**2)
+    cache = min(float(context.options.cache_bytes), single * n_largest**2)
     return copies + _OF_ROW * n_largest, cache

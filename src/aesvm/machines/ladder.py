@@ -50,7 +50,7 @@ from aesvm.certificate.text import duration
 from aesvm.formulations.objective import Objective, arrays
 from aesvm.formulations.protocol import Array, Formulation
 from aesvm.machines import plan as plans
-from aesvm.machines.fit import Work, every_row, train
+from aesvm.machines.fit import FitContext, every_row, train
 from aesvm.machines.plan import Exact, Ladder, Rung, Sample, Sampled
 from aesvm.machines.problem import Problem
 from aesvm.machines.represent import Represented
@@ -117,36 +117,36 @@ class Made(NamedTuple):
 
 
 def train_in_time(
-    work: Work, prepared: PreparedRows, plan: Ladder
+    context: FitContext, prepared: PreparedRows, plan: Ladder
 ) -> tuple[Represented, TrainedMachines, Reached]:
     """Train every machine of rows in memory as well as the time allows."""
-    trained, reached = _Climb(work, prepared, plan).run()
-    return every_row(work, prepared), trained, reached
+    trained, reached = _Climb(context, prepared, plan).run()
+    return every_row(context, prepared), trained, reached
 
 
 class _Climb:
     """The rungs of one fit, and the best machines so far."""
 
-    def __init__(self, work: Work, prepared: PreparedRows, plan: Ladder) -> None:
-        self.work = work
+    def __init__(self, context: FitContext, prepared: PreparedRows, plan: Ladder) -> None:
+        self.context = context
         self.prepared = prepared
         self.plan = plan
-        self.progress = work.progress
+        self.progress = context.progress
         random = np.random.default_rng(0)
         self.samples, self.judging = shuffled(prepared, random), shuffled(prepared, random)
-        self.wholes = [Whole.of(work.formulation, problem) for problem in self._problems()]
+        self.wholes = [Whole.of(context.formulation, problem) for problem in self._problems()]
         self.judges = _Judges([], 0)
         self.best: Made | None = None
         self.sampled = Sampled(0, 0.0)
         self.look = Look(0, 0.0)
-        self.powers = (0.0,) if work.formulation.is_homogeneous else _POWERS
+        self.powers = (0.0,) if context.formulation.is_homogeneous else _POWERS
         self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
         self.cut_after = 0.0  # seconds
         self.steps: list[Step] = []
         gap = plans.TABLE.gap_of_sample if plan.facts.definite else None
         self.goal_of_sample = Exact("a sample", enough=gap)
         # made now, since rungs are timed: what kernel values in either precision take once
-        work.kernel.in_sums(prepared.rows[:1], np.zeros(1))
+        context.kernel.in_sums(prepared.rows[:1], np.zeros(1))
 
     def run(self) -> tuple[TrainedMachines, Reached]:
         """Make rung after rung, as the plan says."""
@@ -177,7 +177,7 @@ class _Climb:
 
     def _problems(self) -> Iterator[Problem]:
         """All rows of each machine."""
-        return self.work.data.problems(self.prepared.rows, self.prepared.weights)
+        return self.context.data.problems(self.prepared.rows, self.prepared.weights)
 
     # --- the rungs
 
@@ -186,8 +186,8 @@ class _Climb:
         assert self.best is not None
         before = self._left()
         part = progress.apart(_TO_END * before)
-        work = replace(self.work, progress=part, every_machine=False)
-        trained = train(work, every_row(work, self.prepared), rung)
+        context = replace(self.context, progress=part, every_machine=False)
+        trained = train(context, every_row(context, self.prepared), rung)
         self.steps += trained.history
         objectives = trained.records.objectives
         is_whole = bool(trained.converged.all()) and not np.isnan(objectives).any()
@@ -233,8 +233,8 @@ class _Climb:
         weighted = chosen._replace(weights=times * chosen.weights)
         # the fit does not report what is cut short here, nor keep its solutions for other fits
         part = progress.apart(_TO_END * before + self._to_look(rung))
-        work = replace(self.work, progress=part, shared=SharedWork(in_search=True))
-        trained = train(work, every_row(work, weighted), self.goal_of_sample)
+        context = replace(self.context, progress=part, shared=SharedWork(in_search=True))
+        trained = train(context, every_row(context, weighted), self.goal_of_sample)
         seconds = max(before - self._left(), 0.0)
         self.steps += trained.history
         n_sampled = trained.records["n_rows"]
@@ -249,7 +249,9 @@ class _Climb:
         """The machines of a sample as machines of all rows."""
         each = zip(self.wholes, trained.records, strict=True)
         found = [
-            as_whole(self.work.formulation, whole, WholeMachine.one(trained, number, record), times)
+            as_whole(
+                self.context.formulation, whole, WholeMachine.one(trained, number, record), times
+            )
             for number, (whole, record) in enumerate(each)
         ]
         return together(found, trained)._replace(history=())
@@ -273,7 +275,7 @@ class _Climb:
         if n_more <= self.judges.n_wanted:
             return
         weights = sample(self.judging, n_more).weights
-        found = [_judge(self.work.formulation, problem, weights) for problem in self._problems()]
+        found = [_judge(self.context.formulation, problem, weights) for problem in self._problems()]
         self.judges = _Judges(found, n_more)
         if self.best is not None:
             best = self.best
@@ -305,7 +307,7 @@ class _Climb:
             own = self._scores_by(trained, number, record, rows, scores_known)
             if not scores_known:
                 n_values += len(one.decided[0]) * len(rows)
-                one, own = best_multiple(self.work.formulation, objective, one, own)
+                one, own = best_multiple(self.context.formulation, objective, one, own)
             found.append(one)
             scores.append(own)
             loss = objective.loss(own, arrays(one.record.offsets))
@@ -358,7 +360,7 @@ class _Climb:
                 offsets=line.offsets(t),
                 loss=None,
             )
-            shares, decision = (1.0 - t, t), self.work.formulation.decision(line.offsets(t))
+            shares, decision = (1.0 - t, t), self.context.formulation.decision(line.offsets(t))
             others, their = self._w(made.trained, number, new)
             vectors, w = sum_of(shares, (rows, others), (coefs, their))
             record = replace(record, n_vectors=len(vectors))
@@ -392,20 +394,20 @@ class _Climb:
     ) -> tuple[NDArray[np.intp], Array]:
         """The vectors of a machine and their coefficients in w."""
         rows, decided = trained.decisions.one(number)
-        return rows, self.work.formulation.decision(record.offsets).scale * decided
+        return rows, self.context.formulation.decision(record.offsets).scale * decided
 
     def _scores(
         self, vectors: NDArray, coefs: Array, rows: NDArray, until_over: bool = False
     ) -> Array:
         """``<w, phi(x)>`` of rows; ``until_over``: NaN where there is no time for them."""
         scores = np.full(len(rows), np.nan)
-        kernel = self.work.kernel.for_sums(rows, coefs)
+        kernel = self.context.kernel.for_sums(rows, coefs)
         step = max(1, int(_AT_ONCE / max(1, len(vectors))))
         for first in range(0, len(rows), step):
             if until_over and self.progress.is_over():
                 break
             part = slice(first, first + step)
-            scores[part] = kernel.scores(vectors, coefs, rows[part], self.work.run)
+            scores[part] = kernel.scores(vectors, coefs, rows[part], self.context.run)
         return scores
 
     # --- the end
@@ -430,7 +432,7 @@ class _Climb:
 
         Where there is time, all rows are looked at. Multipliers are made feasible.
         """
-        trained, formulation = best.trained, self.work.formulation
+        trained, formulation = best.trained, self.context.formulation
         sizes = zip(self.wholes, trained.decisions.sizes, strict=True)
         n_values = sum(whole.n_rows * size for whole, size in sizes)
         is_time = bool(self.look.n_values) and n_values * self.look.each <= self._left()

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from aesvm.certificate.text import between
 from aesvm.formulations.protocol import Formulation
 from aesvm.kernels.crew import Crew, KeptRows
-from aesvm.machines.fit import Work
+from aesvm.machines.fit import FitContext
 from aesvm.machines.fit_memory import expected_memory
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import TABLE, Exact
@@ -67,27 +67,27 @@ class Outlook(NamedTuple):
     seconds: float
 
 
-def expect(work: Work, prepared: PreparedRows, plan: Exact) -> Exact:
+def expect(context: FitContext, prepared: PreparedRows, plan: Exact) -> Exact:
     """Say what memory and time the plan is expected to take; the plan, with what is expected."""
     n_rows = len(prepared.rows)
-    if n_rows < _WORTH_ASKING or not work.progress.says:
+    if n_rows < _WORTH_ASKING or not context.progress.says:
         return plan
-    found = outlook(work, prepared, plan)
-    n_free = found.n_free if work.data.n_machines == 1 else 0.0
-    memory = expected_memory(work, prepared, n_free)
+    found = outlook(context, prepared, plan)
+    n_free = found.n_free if context.data.n_machines == 1 else 0.0
+    memory = expected_memory(context, prepared, n_free)
     seconds = between(_LEAST * found.seconds, _MOST * found.seconds)
-    work.progress.say(f"memory: some {memory}; time: {seconds}")
-    squared_rows = work.data.squared_sizes(prepared.rows)
+    context.progress.say(f"memory: some {memory}; time: {seconds}")
+    squared_rows = context.data.squared_sizes(prepared.rows)
     # for progress: the support vectors that make up these kernel values
     return replace(plan, support_share=found.n_values / (TABLE.exact_values * squared_rows))
 
 
-def outlook(work: Work, prepared: PreparedRows, plan: Exact) -> Outlook:
+def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook:
     """What the exact SVMs of all rows are expected to take; some stand for many of them."""
-    data, formulation = work.data, work.formulation
+    data, formulation = context.data, context.formulation
     # their solutions are no start of this fit
-    silent = replace(work, progress=Silence(), shared=SharedWork())
-    pilots = Pilots(data, work.kernel, prepared, silent.trainer(plan), silent.progress)
+    silent = replace(context, progress=Silence(), shared=SharedWork())
+    pilots = Pilots(data, context.kernel, prepared, silent.trainer(plan), silent.progress)
     numbers = np.sort(np.random.default_rng(0).permutation(data.n_machines)[:_MACHINES])
     n_values = n_updates = n_free = squared_rows = 0.0
     for number, problem in zip(
@@ -111,7 +111,7 @@ def outlook(work: Work, prepared: PreparedRows, plan: Exact) -> Outlook:
         n_free = max(n_free, _grown(*free, times**TABLE.falls_on))
     all_machines = data.squared_sizes(prepared.rows) / max(squared_rows, 1.0)
     n_values, n_updates = all_machines * n_values, all_machines * n_updates
-    seconds = n_values * _seconds_of_value(work, prepared.rows) + n_updates * _UPDATE
+    seconds = n_values * _seconds_of_value(context, prepared.rows) + n_updates * _UPDATE
     return Outlook(n_values, n_updates, n_free, seconds)
 
 
@@ -140,11 +140,11 @@ def _grown(fewer: int, more: int, times: float) -> float:
     return max(more, 1) * times ** max(growth, 0.0)
 
 
-def _seconds_of_value(work: Work, rows: NDArray[np.intp]) -> float:
+def _seconds_of_value(context: FitContext, rows: NDArray[np.intp]) -> float:
     """What a kernel value takes in a large block, on all threads; timed twice, the better."""
-    kernel = work.kernel.matrix(np.dtype(np.float32), work.kernel.sum_tol / 10)
+    kernel = context.kernel.matrix(np.dtype(np.float32), context.kernel.sum_tol / 10)
     rows = rows[:: -(-len(rows) // _COLUMNS)]
-    columns, crew = kernel.columns(rows), Crew(work.run)
+    columns, crew = kernel.columns(rows), Crew(context.run)
     first = np.arange(min(_LINES, len(rows)))
     coefs, scores = np.full(len(first), 1e-3), np.zeros(len(rows))
     seconds = []
