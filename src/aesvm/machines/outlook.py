@@ -47,8 +47,8 @@ _UPDATE = 2e-6
 _COLUMNS, _LINES = 20_000, 512
 
 
-#: What is said: from this many times the seconds that are expected, to that many. (Of 23 fits that
-#: took over a second, 18 took as long as that.)
+#: What is said: from this many times the seconds that are expected, to that many. (Of 24 fits that
+#: took over a second, 18 took as long as that, and of ten that took over five seconds nine.)
 _LEAST, _MOST = 1 / 1.5, 2.5
 
 #: What is expected is measured where there are this many rows.
