@@ -406,6 +406,10 @@ def test_the_exact_svm_is_next_where_it_is_expected_to_be_in_time():
     far, seconds = Sampled(1000, 0.001), Sampled(1000, 0.001).seconds_of(100_000)
     assert one.next(far, 1.01 * seconds / TABLE.fills) == Sample(4000)
     assert one.next(far, 10.0 * seconds) is one.goal
+    # the difference of two short times tells less
+    noisy = Sampled(2000, 0.1, before=(500, 0.0999))
+    assert noisy.n_rows_in(TABLE.fills * 8.0) > TABLE.amply * 100_000
+    assert one.next(noisy, 8.0) == Sample(8000)
     # what solves of any size take counts once
     timed = Sampled(1000, 0.101, before=(100, 0.1))
     assert timed.own_seconds == pytest.approx(0.001, rel=0.03)

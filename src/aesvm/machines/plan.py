@@ -419,8 +419,12 @@ class Ladder:
         if left <= 0.0:
             return None
         n_all, n_far = self.facts.n_rows, TABLE.far * made.n_rows
-        n_rows = made.n_rows_in(TABLE.fills * left)
-        if n_rows >= (n_all if n_all <= n_far else TABLE.amply * n_all):
+        if n_all <= n_far:
+            is_in_time = made.n_rows_in(TABLE.fills * left) >= n_all
+        else:  # what solves of any size take is not known well enough to leave it out
+            whole = made._replace(before=(0, 0.0))
+            is_in_time = whole.n_rows_in(TABLE.fills * left) >= TABLE.amply * n_all
+        if is_in_time:
             return self.goal
         n_rows = min(made.n_rows_in(TABLE.largest * left), n_all)
         if n_rows > n_far:
