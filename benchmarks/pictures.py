@@ -237,8 +237,15 @@ def time_limits() -> Figure:
         axes[0, column].set_title(f"{TITLES[data]}\n{rows:,} rows", fontsize=9)
         axes[1, column].set_xlabel("limit, s", fontsize=8)
     keys, labels = axes[0, 0].get_legend_handles_labels()
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, 0.012)}
-    figure.legend(keys, labels, **place, ncol=len(WAYS), fontsize=8, frameon=False)
+    figure.legend(
+        keys,
+        labels,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.012),
+        ncol=len(WAYS),
+        fontsize=8,
+        frameon=False,
+    )
     runs = lines[["machine", "date", "clock"]].drop_duplicates()
     noted = "; ".join(", ".join(run) for run in runs.itertuples(index=False))
     figure.text(0.99, 0.005, noted, ha="right", fontsize=6, color="#57606a")
