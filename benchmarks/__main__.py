@@ -28,6 +28,7 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "shapley": ("shapley", "shapley_rivals"),
     "accel": ("accel",),
     "time_limit": ("time_limit",),
+    "expected": ("expected",),
     "front": ("front",),
 }
 

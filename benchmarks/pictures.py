@@ -205,7 +205,7 @@ def time_limits() -> Figure:
 
     Each run is a mark; lines join the means of several.
     """
-    about, lines = recorded("time_limit")
+    _, lines = recorded("time_limit")
     names = list(dict.fromkeys(zip(lines["data"], lines["rows"], strict=True)))
     n_blocks = -(-len(names) // _IN_A_ROW)
     figure = Figure(figsize=(2.4 * _IN_A_ROW, 4.6 * n_blocks))
@@ -237,8 +237,17 @@ def time_limits() -> Figure:
         axes[0, column].set_title(f"{TITLES[data]}\n{rows:,} rows", fontsize=9)
         axes[1, column].set_xlabel("limit, s", fontsize=8)
     keys, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(keys, labels, loc="lower center", ncol=len(WAYS), fontsize=8, frameon=False)
-    noted = f"{about['machine']}, {about['date']}; {about['seconds']}"
+    figure.legend(
+        keys,
+        labels,
+        loc="lower center",
+        bbox_to_anchor=(0.5, 0.012),
+        ncol=len(WAYS),
+        fontsize=8,
+        frameon=False,
+    )
+    runs = lines[["machine", "date", "clock"]].drop_duplicates()
+    noted = "; ".join(", ".join(run) for run in runs.itertuples(index=False))
     figure.text(0.99, 0.005, noted, ha="right", fontsize=6, color="#57606a")
     figure.tight_layout(rect=(0, 0.04, 1, 1))
     return figure

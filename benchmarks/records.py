@@ -106,7 +106,7 @@ WAYS = {
 
 def time_limit_table() -> str:
     """The objective above the optimum and the labels of each way; of several seeds, the worst."""
-    about, lines = recorded("time_limit")
+    _, lines = recorded("time_limit")
     head = ["data, rows", "limit, s", *WAYS.values(), "took, s"]
     body = []
     limited = lines[lines["how"] != "exact"]
@@ -116,13 +116,14 @@ def time_limit_table() -> str:
             took = own[own["how"] == "time_limit"]["seconds"].max()
             body.append([f"{TITLES[data]}, {rows:,}", f"{limit:g}", *each, _seconds(took)])
     exact = lines[lines["how"] == "exact"]
-    known = "; ".join(
-        f"{TITLES[line.data]} {line.rows:,}: {_seconds(line.seconds)} s"
-        for line in exact.itertuples()
-    )
-    seconds = about["seconds"]
-    about_runs = f"Exact SVMs: {known}. {about['machine']}, {about['date']}; {seconds}."
-    return f"{_table(head, body)}\n\n{about_runs}"
+    runs = []
+    for run, own in exact.groupby(["machine", "date", "clock"], sort=False):
+        known = "; ".join(
+            f"{TITLES[line.data]} {line.rows:,}: {_seconds(line.seconds)} s"
+            for line in own.itertuples()
+        )
+        runs.append(f"{known} ({', '.join(run)}).")
+    return f"{_table(head, body)}\n\nExact SVMs: {' '.join(runs)}"
 
 
 def _bought(lines: pd.DataFrame) -> str:

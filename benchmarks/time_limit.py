@@ -328,13 +328,13 @@ def record(lines: list[dict], jobs: int, started: Any, clock: str) -> None:
     new = {(line["data"], line["rows"]) for line in lines}
     kept = [line for line in content["rows"] if (line["data"], line["rows"]) not in new]
     maker = " ".join(re.findall(r"AMD EPYC|Intel Xeon|Apple \w+", processor())) or processor()
-    about = {
+    run = {
         "date": f"{started:%Y-%m-%d}",
-        "machine": f"{jobs} cores, {maker}",
-        "seconds": clock,
-        "rows": kept + lines,
+        "machine": f"{jobs} core{'s' * (jobs > 1)}, {maker}",
+        "clock": clock,
     }
-    replace_file(path, json.dumps(about, indent=1) + "\n")
+    rows = kept + [{**line, **run} for line in lines]
+    replace_file(path, json.dumps({"rows": rows}, indent=1) + "\n")
 
 
 def main() -> None:

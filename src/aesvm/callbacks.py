@@ -5,11 +5,12 @@ from __future__ import annotations
 import reprlib
 import time
 from collections.abc import Callable
-from math import inf, nan
-from numbers import Real
+from math import inf
 from typing import Any
 
 from sklearn.pipeline import Pipeline
+
+from aesvm.runtime.progress import as_seconds
 
 
 class TimeLimit:
@@ -57,11 +58,7 @@ class TimeLimit:
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        number: Any = seconds
-        try:
-            self.seconds = float(seconds) if isinstance(number, Real) else nan
-        except OverflowError:  # 10**400, and fractions as large
-            self.seconds = nan
+        self.seconds = as_seconds(seconds)
         if not self.seconds >= 0.0:
             raise ValueError(
                 f"seconds={reprlib.repr(seconds)} must be a number that is not negative and that a "

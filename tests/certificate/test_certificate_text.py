@@ -59,7 +59,7 @@ def certificate(objective, dual, kernel=DEFINITE, **others):
         ),
         (
             certificate(1.0, None, n_vectors=3, estimated_dual=0.49, estimated_error=0.0),
-            "may be far from the exact SVM: the estimated bound on its objective is over 100%",
+            "may be far from the exact SVM: its objective may be over 100% above the exact",
         ),
         (
             certificate(-1.0, None, n_vectors=3, estimated_dual=-1.9, estimated_error=0.09),
@@ -114,11 +114,22 @@ def test_a_large_gap_is_one_percentage_wherever_it_is_said():
     estimated = certificate(1.0, None, n_vectors=3, estimated_dual=0.8, estimated_error=0.01)
     assert "by an estimate its objective is at most 27% above the exact SVM's" in estimated.caveat()
     useless = certificate(1.0, None, n_vectors=3, estimated_dual=-7.0, estimated_error=0.01)
-    for found, known in ((useless, "is over 100% above"), (estimated, "is at most 27% above")):
+    for found, known in (
+        (useless, "may be over 100% above the exact SVM's (estimated)"),
+        (estimated, "is at most 27% above the exact SVM's"),
+    ):
         advice = 'more vectors (now 3), or refine="exact" without max_vectors, come closer'
-        assert f"{known} the exact SVM's; {advice}" in found.caveat()
+        assert f"{known}; {advice}" in found.caveat()
     assert "estimated  " in str(estimated)
     assert "estimated  " not in str(useless)  # no number of 800 %
+
+
+def test_rows_of_samples_are_not_said_to_be_solved_for():
+    found = certificate(118.0, 100.0, n_vectors=3)
+    assert "solved for" in str(found)
+    in_time = str(replace(found, stopped_after=2.0))
+    assert "rows used, the exact SVM not reached" in in_time
+    assert "solved for" not in in_time
 
 
 def test_the_caveat_of_a_fit_that_was_cut_short_is_its_remedy():

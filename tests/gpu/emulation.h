@@ -19,12 +19,15 @@ using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define __shared__ static
 #define DYNAMIC_SHARED(type, name) static type name[1 << 14]
 #define WITHIN(at, size) emulation::within(at, size)
 
 struct Dim { unsigned x, y; };
+struct float2 { float x, y; };
+static float2 make_float2(float x, float y) { return {x, y}; }
 static Dim blockIdx, blockDim, gridDim, threadIdx;
 
 namespace emulation {
@@ -199,9 +202,9 @@ static unsigned __reduce_min_sync(unsigned, unsigned own)
     return own;
 }
 
-static unsigned __reduce_max_sync(unsigned, unsigned own)
+template <class T> static T __reduce_max_sync(unsigned, T own)
 {
-    for (unsigned one : emulation::lanes(own)) own = max(own, one);
+    for (T one : emulation::lanes(own)) own = max(own, one);
     return own;
 }
 
@@ -213,6 +216,7 @@ static unsigned __reduce_add_sync(unsigned, unsigned own)
 }
 
 static float __fdividef(float x, float y) { return x / y; }
+static float rsqrtf(float x) { return 1 / std::sqrt(x); }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); return u; }

@@ -120,7 +120,8 @@ def in_place(folder):
     from tests.gpu import plain
 
     properties = {
-        "MaxSharedMemoryPerBlockOptin": cuda._OTHER_SHARED + 8 * 64**2,
+        "MaxSharedMemoryPerBlockOptin": cuda._OTHER_SHARED
+        + cuda._shared_bytes(64, np.dtype(np.float64)),
         "MultiProcessorCount": 4,
     }
     return {

@@ -16,7 +16,7 @@ from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, TimeLimit
 from aesvm.machines import ladder, samples
 from aesvm.machines.fit import train
 from aesvm.machines.plan import TABLE, Exact, Ladder, Sample
-from aesvm.machines.samples import sample
+from aesvm.machines.samples import sample, shuffled
 from aesvm.sets.derive import prepare
 from aesvm.solver import host
 from tests.plans import set_table
@@ -304,17 +304,50 @@ def test_a_sample_has_the_shares_of_all_groups():
     groups = np.repeat([0, 1, 2], [3000, 1000, 20])
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(groups))
     prepared = prepare(np.arange(float(len(groups)))[:, None], groups, weights)
-    ranks = np.random.default_rng(1).permutation(len(groups))
-    small = sample(prepared, ranks, 400)
-    assert np.isin(small.rows, sample(prepared, ranks, 1600).rows).all()
+    prepared = shuffled(prepared, np.random.default_rng(1))
+    small = sample(prepared, 400)
+    assert np.isin(small.rows, sample(prepared, 1600).rows).all()
     assert [len(own) for own in small.groups] == [299, 100, 10]
     shares = np.bincount(groups[small.rows], small.weights[small.rows])
     np.testing.assert_allclose(
         shares / shares.sum(), np.bincount(groups, weights) / weights.sum(), rtol=1e-12
     )
-    assert len(sample(prepared, ranks, len(groups)).rows) == len(groups)
-    further = sample(prepared, ranks, 400, first=500)
+    assert len(sample(prepared, len(groups)).rows) == len(groups)
+    further = sample(prepared, 400, first=500)
     assert not np.isin(further.rows, small.rows)[groups[further.rows] < 2].any()
+
+
+def test_rows_of_large_weight_are_in_every_sample():
+    rng = np.random.default_rng(0)
+    groups, weights = np.repeat([0, 1], [3000, 1000]), rng.uniform(0.5, 2.0, 4000)
+    heavy = np.array([7, 1234, 3500])
+    weights[heavy] = 1e4, 300.0, 1e8
+    prepared = shuffled(prepare(np.arange(4000.0)[:, None], groups, weights), rng)
+    for first in (0, 1500):
+        chosen = sample(prepared, 400, first)
+        assert [len(own) for own in chosen.groups] == [300, 100]
+        assert np.isin(heavy, chosen.rows).all()
+        # each weighs as much of its group as it does of all rows
+        shares = chosen.weights[heavy] / np.bincount(groups, chosen.weights)[groups[heavy]]
+        of_all = weights[heavy] / np.bincount(groups, weights)[groups[heavy]]
+        np.testing.assert_allclose(shares, of_all, rtol=1e-12)
+        assert chosen.weights.sum() == pytest.approx(0.1 * weights.sum(), rel=1e-12)
+
+
+def test_a_model_of_samples_minds_a_row_of_large_weight(monkeypatch):
+    """It has another label than its neighbours, and weighs as much as all rows."""
+    set_table(monkeypatch, first_samples=(100, 250))
+    monkeypatch.setattr(samples, "_LEAST_JUDGES", 400)
+    X, y = rows(3000)
+    at, weights = 1500, np.ones(3000)
+    y[at], weights[at] = 1 - y[at], 3000.0
+    script(monkeypatch)
+    model = AESVC(gamma=2.0).set_callbacks(TimeLimit(1.0, clock=lambda: 0.0))
+    with pytest.warns(ConvergenceWarning):
+        model.fit(X, y, sample_weight=weights)
+    assert model.predict(X[[at]]) == y[at]
+    exact = AESVC(gamma=2.0, refine="exact").fit(X, y, sample_weight=weights)
+    assert model.certify(X, y, weights).objective < 2.0 * exact.certificate_.objective
 
 
 @EACH
@@ -339,6 +372,16 @@ def test_a_short_limit_gives_the_svm_of_a_sample_and_says_so():
     # a first sample, which may have compiled code, does not tell how long the exact SVM takes
     assert model.certificate_.exact_after is None
     assert "exact SVM takes" not in model.certificate_.verdict()
+
+
+@pytest.mark.parametrize(("n_rows", "is_known"), [(9000, True), (20_000, False)])
+def test_samples_that_are_far_smaller_do_not_tell_how_long_the_exact_svm_takes(
+    n_rows, is_known, monkeypatch
+):
+    script(monkeypatch)  # the largest has 2,000 rows
+    model, said = fitted(AESVC(gamma=2.0), TimeLimit(1.0, clock=lambda: 0.0), *rows(n_rows))
+    assert (model.certificate_.exact_after is not None) == is_known
+    assert ("the exact SVM takes" in said[0]) == is_known
 
 
 @pytest.mark.usefixtures("small")

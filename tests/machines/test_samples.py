@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.svm import SVC
 
+from aesvm.certificate.records import Record
 from aesvm.formulations.hinge import Hinge
 from aesvm.formulations.objective import Objective
-from aesvm.machines.samples import Line
+from aesvm.machines.samples import Line, WholeMachine, best_multiple
 from tests import oracles
 
 
@@ -53,6 +56,28 @@ def test_two_svms_of_different_rows_have_a_better_mean(ends):
     values = [line.value(s) for s in np.linspace(0.0, 1.0, 101)]
     assert line.value(t) <= min(values) + 1e-6 * values[0]
     assert line.value(t) < 0.99 * min(values[0], values[-1])
+
+
+@pytest.mark.parametrize("times", [0.3, 1.0, 3.0])
+def test_a_machine_of_a_sample_is_the_best_multiple_of_its_w(ends, times):
+    K, y, ((w, b), _) = ends
+    w, rows = times * w, np.flatnonzero(w)
+    record = replace(Record.of_nothing(), n_rows=60, squared_norm=w @ K @ w, offsets=(b,))
+    made = WholeMachine(record, (rows, w[rows]), b, (rows, w[rows]))
+    judge = Objective(Hinge(), y, np.ones(len(y)))
+    found, scores = best_multiple(Hinge(), judge, made, K @ w)
+    v = np.zeros(len(y))
+    v[rows] = found.decided[1]
+    np.testing.assert_allclose(scores, K @ v, rtol=1e-9)
+    assert found.record.squared_norm == pytest.approx(v @ K @ v, rel=1e-9)
+    now = objective(K, y, v, found.intercept)
+    others = [
+        objective(K, y, t * w, c)
+        for t in np.geomspace(0.2, 5.0, 60)
+        for c in b + np.linspace(-1, 1, 41)
+    ]
+    assert now <= min(others) * (1.0 + 5e-3)
+    np.testing.assert_array_equal(found.multipliers[1], w[rows])  # feasible as they were
 
 
 def test_an_end_that_is_about_the_best_is_taken_as_it_is(ends):

@@ -6,6 +6,7 @@ import itertools
 import pickle
 import re
 import warnings
+from decimal import Decimal
 from fractions import Fraction
 
 import joblib
@@ -28,6 +29,7 @@ from aesvm import (
     AEOneClassSVM,
     RepresentativeSet,
     TimeLimit,
+    load,
 )
 from aesvm.model_selection import AEGridSearchCV
 from aesvm.out_of_core import merge_tree
@@ -444,16 +446,32 @@ def test_any_callback_may_end_a_fit():
     assert model.certificate_.rounds == 0
 
 
-@pytest.mark.parametrize("seconds", [-1, float("nan"), 10**400, Fraction(10**400), "2", None])
+@pytest.mark.parametrize(
+    "seconds",
+    [-1, float("nan"), 10**400, Fraction(10**400), Decimal("sNaN"), "2", True, np.True_, [2.0]],
+)
 def test_a_time_is_a_number_that_is_not_negative_and_not_too_large(seconds):
     shown = re.escape(str(seconds)[:4])
     with pytest.raises(ValueError, match=f"seconds=.*{shown}.*not negative.*at most 1.7e308"):
         TimeLimit(seconds)
+    with pytest.raises(ValueError, match=r"'time_limit' parameter.* must be None or a float"):
+        AESVC(time_limit=seconds).fit(*rows())
 
 
-@pytest.mark.parametrize("seconds", [0, True, np.float32(2), Fraction(1, 2), 10**300, float("inf")])
+TIMES = [0, np.float32(2), Fraction(1, 2), Decimal("0.5")]
+
+
+@pytest.mark.parametrize("seconds", [*TIMES, 10**300, float("inf")])
 def test_a_time_is_any_number_that_a_float_holds(seconds):
     assert TimeLimit(seconds).seconds == float(seconds)
+
+
+@pytest.mark.parametrize("seconds", TIMES)
+def test_a_model_with_any_such_limit_is_kept_in_a_file(seconds, tmp_path):
+    X, y = rows()
+    model = AESVC(time_limit=seconds).fit(X[:200], y[:200])
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").time_limit == float(seconds)
 
 
 def test_silence_is_never_over():

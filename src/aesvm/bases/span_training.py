@@ -30,7 +30,7 @@ from aesvm.bases.solve_in_memory import BLOCK_ROWS
 from aesvm.bases.span_machine import SpanContext, SpanMachine
 from aesvm.certificate.records import Record
 from aesvm.formulations.protocol import Array
-from aesvm.machines.fit import Work, every_row
+from aesvm.machines.fit import FitContext, every_row
 from aesvm.machines.pilots import Pilots
 from aesvm.machines.plan import TABLE, Expected, Span
 from aesvm.machines.problem import Machine, Problem, TrainingRows
@@ -78,19 +78,19 @@ _DEVICE_FRACTION = 0.6
 
 
 def train_in_span(
-    work: Work, prepared: PreparedRows, plan: Span, training: SpanTraining
+    context: FitContext, prepared: PreparedRows, plan: Span, training: SpanTraining
 ) -> tuple[Represented, TrainedMachines]:
     """Train every machine of rows in memory in the span of few vectors.
 
     ``training``: what a survey of these rows was made with.
     """
-    with work.shared.timed("solve"):
+    with context.shared.timed("solve"):
         found = training.train(plan)
-    trained = TrainedMachines.of(found, work.formulation)
-    work.shared.count("kernel_values", None)
-    work.shared.count("rows_solved", len(trained.solved))
+    trained = TrainedMachines.of(found, context.formulation)
+    context.shared.count("kernel_values", None)
+    context.shared.count("rows_solved", len(trained.solved))
     history = training.trainer.history.steps()
-    return every_row(work, prepared), trained._replace(history=history)
+    return every_row(context, prepared), trained._replace(history=history)
 
 
 class SpanTraining:
@@ -152,10 +152,6 @@ class SpanTraining:
         with self.trainer.progress.share(min(self.sampled**2, 0.2)) as progress:
             self.samples.progress = progress
             return self.samples.expected()
-
-    def seconds(self, n_values: float) -> float:
-        """How long that many kernel values take, by the time the pilots took."""
-        return self.samples.seconds(n_values)
 
     def norm_share(self) -> float:
         """``1/2 |w|^2`` as a fraction of the objective, of the pilots."""

@@ -33,7 +33,7 @@ _MOST_TIMES = 10.0
 _TELLING = 1.0
 
 #: What is said in its place.
-_TOO_WIDE = f"the estimated bound on its objective is over {_TELLING:.0%} above the exact SVM's"
+_TOO_WIDE = f"its objective may be over {_TELLING:.0%} above the exact SVM's (estimated)"
 
 #: A number is lowered by this before it is rounded up: 0.1, which in binary is slightly more than
 #: 0.1, is shown as 0.1 and not as 0.11.
@@ -260,6 +260,23 @@ def duration(seconds: float) -> str:
     raise AssertionError
 
 
+def between(least: float, most: float) -> str:
+    """A time that is known to lie between two, one digit each.
+
+    Examples
+    --------
+    >>> from aesvm.certificate.text import between
+    >>> between(23.0, 61.0), between(140.0, 530.0), between(0.05, 0.3)
+    ('20 to 60 s', '2 to 9 minutes', 'less than a second')
+    """
+    if most < 1.0:
+        return "less than a second"
+    units = (3600.0, "hours"), (60.0, "minutes"), (1.0, "s")
+    unit, name = next(one for one in units if least >= 1.5 * one[0] or one[0] == 1.0)
+    first, last = (float(f"{value / unit:.1g}") for value in (least, most))
+    return f"{first:g} to {last:g} {name}"
+
+
 def in_digits(seconds: float) -> str:
     """A time in seconds, two digits or more.
 
@@ -359,22 +376,23 @@ def _how(certificate: Certificate) -> str:
     """How the model was trained."""
     n_rows = f"{certificate.n_rows:,} {'distinct ' if certificate.distinct else ''}rows"
     every = certificate.n_solved == certificate.n_rows
-    solved = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows} solved for"
+    counted = f"{'all' if every else f'{certificate.n_solved:,}'} of {n_rows}"
     if certificate.exact and not every:  # of a stream: n_rows counts equal and weightless ones too
         return f"all {certificate.n_solved:,} distinct rows of non-zero weight, of {n_rows}"
     if certificate.exact:
-        return solved
+        return f"{counted} solved for"
     n_rounds = certificate.rounds
     how = f"{n_rounds} round{'' if n_rounds == 1 else 's'}"
     if n_rounds == 0:
         how = "representatives alone"
     if certificate.n_vectors is not None:
+        if certificate.stopped_after is not None:  # of samples that were joined, or a cut solve
+            vectors = f"in time, with {certificate.n_vectors:,} support vectors"
+            return f"{vectors}: {counted} used, the exact SVM not reached"
         how = f"in the span of {certificate.n_vectors:,} vectors"
-        if certificate.stopped_after is not None:
-            how = f"in time, with {certificate.n_vectors:,} support vectors"
         if certificate.max_residual > 0:
             how += ", representatives alone"
-    return f"{how}: {solved}"
+    return f"{how}: {counted} solved for"
 
 
 def _labels(certificate: Certificate) -> dict[str, str]:

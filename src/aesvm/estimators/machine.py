@@ -37,7 +37,7 @@ from aesvm.estimators.trained import (
     check_not_compressed,
     fit_rows,
 )
-from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS, Interval
+from aesvm.estimators.validation import REDUCTION_CONSTRAINTS, STREAM_CONSTRAINTS, Interval, Seconds
 from aesvm.io.model_file import plain_state, save, set_plain_state
 from aesvm.machines.plan import check
 from aesvm.out_of_core.source import readable_again
@@ -51,7 +51,7 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "refine": [StrOptions({"auto", "exact"}), Interval(Integral, 0, None, closed="left")],
     "max_vectors": [None, Interval(Integral, 1, None, closed="left")],
     "gap_tol": [Interval(Real, 0.0, None, closed="left")],
-    "time_limit": [None, Interval(Real, 0.0, None, closed="left")],
+    "time_limit": [None, Seconds()],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
     "cache_size": [Interval(Real, 0.0, None, closed="left")],

@@ -39,10 +39,11 @@ from aesvm.estimators.parameters import (
 from aesvm.estimators.prediction import model_of
 from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
-from aesvm.machines.fit import Work, counted, every_row, first_set, train
-from aesvm.machines.fit_memory import check_memory, expected_memory
+from aesvm.machines.fit import FitContext, counted, every_row, first_set, train
+from aesvm.machines.fit_memory import check_memory
 from aesvm.machines.ladder import Reached, train_in_time
 from aesvm.machines.one_vs_one import Fitted
+from aesvm.machines.outlook import expect
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms, certify
@@ -283,7 +284,7 @@ def fit_rows(
             kernel = shared.kernel(
                 (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
             )
-            work = Work(
+            context = FitContext(
                 learner.rows,
                 kernel,
                 learner.formulation,
@@ -293,26 +294,25 @@ def fit_rows(
                 progress,
                 shared,
             )
-            prepared = work.distinct()
-            pilots = SpanTraining(learner.rows, kernel, prepared, work.trainer())
-            chosen = plan(counted(asked, work, prepared), pilots)
-            progress.say(f"plan: {chosen}{chosen.warning if isinstance(chosen, Exact) else ''}")
+            prepared = context.distinct()
+            pilots = SpanTraining(learner.rows, kernel, prepared, context.trainer())
+            chosen = plan(counted(asked, context, prepared), pilots)
+            progress.say(f"plan: {chosen}")
             if isinstance(chosen, Exact) and spec.device == "cpu":
-                check_memory(work, prepared)
-                if estimator.verbose and (takes := expected_memory(work, prepared)):
-                    progress.say(f"memory: some {takes}")
+                check_memory(context, prepared)
+                chosen = expect(context, prepared, chosen)
             reached: Reached | None = None
             match chosen:
                 case Ladder():
-                    first, trained, reached = train_in_time(work, prepared, chosen)
+                    first, trained, reached = train_in_time(context, prepared, chosen)
                 case Exact():
-                    first = every_row(work, prepared)
-                    trained = train(work, first, chosen)
+                    first = every_row(context, prepared)
+                    trained = train(context, first, chosen)
                 case Rounds():
-                    first = first_set(work, prepared, chosen)
-                    trained = train(work, first, chosen)
+                    first = first_set(context, prepared, chosen)
+                    trained = train(context, first, chosen)
                 case Span():
-                    first, trained = train_in_span(work, prepared, chosen, pilots)
+                    first, trained = train_in_span(context, prepared, chosen, pilots)
             hashes = shared.of_rows("hashes", lambda: row_hashes(data, run))
             known = shared.of_rows("digest", lambda: digest(data, y, weights, hashes=hashes))
         if progress.ending.cut:

@@ -30,6 +30,7 @@ from aesvm.kernels import KERNELS
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
+from aesvm.runtime.progress import as_seconds
 from aesvm.runtime.scikit_learn import check_sample_weight
 from aesvm.runtime.warn import ParameterError
 
@@ -45,6 +46,16 @@ class Interval(_Interval):
             TypeError,
         ):  # 10**400, and fractions, which arrays do not compute with
             return False
+
+
+class Seconds(Interval):
+    """A time that is not negative: a real number of any type."""
+
+    def __init__(self) -> None:
+        super().__init__(Real, 0.0, None, closed="left")
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return super().is_satisfied_by(as_seconds(val))
 
 
 #: Constraints of the parameters of an estimator with a kernel.

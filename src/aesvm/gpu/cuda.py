@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from enum import IntEnum
 from functools import cache
-from math import isqrt
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,9 +77,10 @@ class Work(NamedTuple):
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
     inside: Any  #: float64: numbers of each variable of a working set, while that is solved for
-    corner: Any  #: kernel values of a subset
+    seen: Any  #: float32: slopes of a working set
+    ways: Any  #: uint8: what each of its variables can do
+    corner: Any  #: what the pairs of a subset are curved by
     movers: Any  #: int32: the variables that moved in a subset
-    group_of: Any  #: int8: of each variable of a working set
     arrivals: Any  #: uint32: how often blocks came to where they wait for each other
     told: Any  #: int32: what the first block tells the others
     summary: Any  #: float64
@@ -96,7 +96,7 @@ class Work(NamedTuple):
             chosen=whole(size),
             n_chosen=whole(1),
             numbers=whole(size),
-            block=xp.empty((size, size), dtype=dtype),
+            block=xp.empty((min(n, size), size), dtype=dtype),
             moved_rows=whole(size),
             moves=xp.zeros((1, size)),
             n_moved=whole(1),
@@ -104,10 +104,11 @@ class Work(NamedTuple):
             rest=xp.zeros(n, dtype=np.int8),
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
-            inside=xp.zeros(5 * size),
+            inside=xp.zeros(6 * size),
+            seen=xp.zeros(size, dtype=np.float32),
+            ways=xp.zeros(size, dtype=np.uint8),
             corner=xp.empty(subset**2, dtype=dtype),
             movers=whole(subset),
-            group_of=xp.zeros(size, dtype=np.int8),
             arrivals=xp.zeros(1, dtype=np.uint32),
             told=whole(1),
             summary=xp.zeros(len(Summary) + 2),
@@ -115,15 +116,19 @@ class Work(NamedTuple):
 
 
 #: Variables that are solved for together.
-WORKING_SET = 4096
+WORKING_SET = 8192
 
-#: Threads of a block that solves for them, and the most such blocks, a power of two: each then has
-#: 64 columns of a working set's kernel matrix, and an H200 has 132 places for such blocks.
-_SOLVERS, _MOST_BLOCKS = 512, 64
+#: Threads of a block that solves for them, so few that each has the registers that updates of pairs
+#: need; and the most such blocks, a power of two. Each then has 64 columns of a working set's
+#: kernel matrix, and an H200 has 132 places for such blocks.
+_SOLVERS, _MOST_BLOCKS = 384, 128
 
-#: Bytes of a block's shared memory that are for other things than kernel values: what is
-#: ``__shared__`` in ``subsets.cu``, 27.0 KiB with subsets of 224 variables.
-_OTHER_SHARED = 28 * 1024
+#: Bytes of a block's shared memory: of each variable of a subset, its kernel values aside
+#: (``Subset`` in ``subsets.cu``); and of what is ``__shared__`` there, 8.2 KiB.
+_OF_VARIABLE, _OTHER_SHARED = 68, 12 * 1024
+
+#: Variables of a subset, at most: their positions are in the last eight bits of what is compared.
+_MOST_PLACES = 256
 
 #: Slots of a dual of two classes, at most, and how many of them a thread has. So many hold
 #: ``small_pairs.MOST_ROWS``, and empty slots of both classes, in whole warps.
@@ -191,15 +196,20 @@ def _steps(dtype: np.dtype) -> Any:
 
 
 def _subsets(dtype: np.dtype) -> Any:
-    sizes = f"WORKING_SET={WORKING_SET}", f"THREADS={_SOLVERS}"
+    sizes = f"WORKING_SET={WORKING_SET}", f"THREADS={_SOLVERS}", f"OF_VARIABLE={_OF_VARIABLE}"
     per_lane = f"PER_LANE={subset_size(dtype) // 32}"
     return compiled("subsets.cu", f"REAL={real_name(dtype)}", per_lane, *sizes)
 
 
 def subset_size(dtype: np.dtype) -> int:
     """Variables of a subset: as many as have room in a block's memory with their kernel values."""
-    shared = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
-    return min(WORKING_SET, 32 * (isqrt(shared // dtype.itemsize) // 32))
+    room = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
+    sizes = range(32, min(WORKING_SET, _MOST_PLACES) + 1, 32)
+    return max(size for size in sizes if _shared_bytes(size, dtype) <= room)
+
+
+def _shared_bytes(size: int, dtype: np.dtype) -> int:
+    return size * (size * dtype.itemsize + _OF_VARIABLE)
 
 
 def _attribute(name: str) -> int:
@@ -459,8 +469,7 @@ def solve_working_set(
     """
     dtype = work.block.dtype
     kernel = _kernel(_subsets(dtype), "solve_working_set", work.block)
-    size = subset_size(dtype)
-    shared = size * size * dtype.itemsize
+    shared = _shared_bytes(subset_size(dtype), dtype)
     kernel.max_dynamic_shared_size_bytes = shared
     n_blocks = min(_MOST_BLOCKS, _attribute("MultiProcessorCount"))
     arguments = (
@@ -480,9 +489,10 @@ def solve_working_set(
         np.float64(inner),
         np.int64(limit),
         work.inside,
+        work.seen,
+        work.ways,
         work.corner,
         work.movers,
-        work.group_of,
         work.arrivals,
         work.told,
         work.moved_rows,

@@ -4,6 +4,7 @@
 //   REAL         float or double: the precision of kernel values
 //   WORKING_SET  the variables of a working set, at most
 //   PER_LANE     a thirty-second of the variables of a subset: what a lane of its warp has
+//   OF_VARIABLE  bytes of a variable of a subset, its kernel values aside: what the host counts
 //   THREADS      threads of a block, a multiple of 32
 //
 // Updates of pairs follow one another, and each takes as long as its longest chain of operations. In
@@ -36,101 +37,135 @@ __device__ void wait_for_blocks(unsigned *arrivals)
     __syncthreads();
 }
 
-// Append to the subset the variables that violate optimality most, at most ``room``: its new size. By how
-// far they do is compared in BINS steps; of equal ones the first are taken.
-__device__ int append_farthest(
-    const float (&depths)[PER_THREAD], float deepest, int room, int *subset, int size)
+// What a variable of a working set can do, and the group it is of.
+enum { RISES = 1, FALLS = 2, OF_SECOND = 4 };
+
+// What a block needs to choose a subset: of each bin the variables that are there, those to rise in the
+// lower half of its bits and those to fall in the upper half.
+struct Choice {
+    int bins[BINS], kept[SUBSET / 2];
+    unsigned char is_taken[PER_THREAD * THREADS];
+};
+
+__device__ __forceinline__ int half_of(int packed, int side) { return packed >> 16 * side & 0xffff; }
+
+// A thread's variables: their slopes, and a bit for each that may be chosen, to fall or to rise.
+struct Candidates {
+    float slope[PER_THREAD], low, high;
+    unsigned can, falls;
+
+    // The bin that one is in, by how far it violates optimality: the first are those that do most. BINS:
+    // it is not chosen.
+    __device__ __forceinline__ int bin(int p, float bins_each) const
+    {
+        const float from_farthest = falls >> p & 1 ? high - slope[p] : slope[p] - low;
+        // the last bits of a sum with 2^23 are the whole number nearest to what is added
+        const float at = fminf(from_farthest * bins_each, (float)BINS) + 8388608.0f;
+        return can >> p & 1 ? (int)(__float_as_uint(at) & 0x7fffffu) : BINS;
+    }
+};
+
+// Append to the subset the variables that violate optimality most, at most ``room`` to rise and as many
+// to fall: its new size. Of equal ones the first are taken.
+__device__ int append_farthest(const Candidates &own, int *bins, int room, int *subset, int size)
 {
-    __shared__ int bins[BINS], cut;
+    __shared__ int cut[2];
     const int thread = threadIdx.x;
     bins[thread] = bins[thread + THREADS] = 0;
-    if (thread == 0) cut = BINS;  // all
+    if (thread < 2) cut[thread] = BINS;  // all
     __syncthreads();
-    int bin[PER_THREAD];
+    const float bins_each = (BINS - 1) / (own.high - own.low);
 #pragma unroll
     for (int p = 0; p < PER_THREAD; p++) {
-        const float above = __fdividef(deepest - depths[p], deepest);
-        bin[p] = depths[p] > 0 ? max(0, min(BINS - 1, (int)(BINS * above))) : BINS;
-        if (bin[p] < BINS) atomicAdd(bins + bin[p], 1);
+        const int bin = own.bin(p, bins_each);
+        if (bin < BINS) atomicAdd(bins + bin, own.falls >> p & 1 ? 1 << 16 : 1);
     }
     __syncthreads();
     int total;
     const int first = bins[2 * thread], both = first + bins[2 * thread + 1];
     const int before = rank_in_block(both, &total);
-    // the bin that holds more than there is room for
-    if (before <= room && room < before + both) cut = 2 * thread + (room >= before + first);
-    __syncthreads();
-    const int end = size + room, last = cut;
-    for (int equal = 0; equal < 2; equal++) {
-        unsigned own = 0;
-#pragma unroll
-        for (int p = 0; p < PER_THREAD; p++)
-            own |= (unsigned)(bin[p] < BINS && (equal ? bin[p] == last : bin[p] < last)) << p;
-        int rank = size + rank_in_block(__popc(own), &total);
-#pragma unroll
-        for (int p = 0; p < PER_THREAD; p++)
-            if (own >> p & 1) {
-                if (rank < end) subset[rank] = thread + p * THREADS;
-                rank++;
-            }
-        size = min(end, size + total);
+    for (int side = 0; side < 2; side++) {  // the bin that holds more than there is room for
+        const int left = room - half_of(before, side);
+        if (left >= 0 && left < half_of(both, side)) cut[side] = 2 * thread + (left >= half_of(first, side));
     }
     __syncthreads();
-    return size;
+    const int last[2] = {cut[0], cut[1]};
+    unsigned is_below = 0, is_equal = 0;
+    int n_below = 0, n_equal = 0, below, equal;
+#pragma unroll
+    for (int p = 0; p < PER_THREAD; p++) {
+        const int bin = own.bin(p, bins_each), side = own.falls >> p & 1, end = side ? last[1] : last[0];
+        is_below |= (unsigned)(bin < end) << p, is_equal |= (unsigned)(bin == end && end < BINS) << p;
+        n_below += bin < end ? 1 << 16 * side : 0;
+        n_equal += bin == end && end < BINS ? 1 << 16 * side : 0;
+    }
+    n_below = rank_in_block(n_below, &below);
+    n_equal = rank_in_block(n_equal, &equal);
+    const int n_rise = min(room, half_of(below, 0) + half_of(equal, 0));
+    const int n_fall = min(room, half_of(below, 1) + half_of(equal, 1));
+    for (unsigned left = is_below | is_equal; left; left &= left - 1) {
+        const int p = __ffs(left) - 1, side = own.falls >> p & 1, one = 1 << 16 * side;
+        const bool waits = is_equal >> p & 1;
+        const int rank = waits ? half_of(below, side) + half_of(n_equal, side) : half_of(n_below, side);
+        n_below += waits ? 0 : one, n_equal += waits ? one : 0;
+        if (rank < room) subset[size + (side ? n_rise : 0) + rank] = thread + p * THREADS;
+    }
+    __syncthreads();
+    return size + n_rise + n_fall;
 }
 
 // The next subset: the variables that violate optimality most, and the newest of the last subset. Its
 // size; 0 where the violation is no more than ``enough``. All blocks choose the same one.
 __device__ int choose_subset(
-    const double *slope, const double *up, const double *down, const signed char *group_of, int n,
-    int n_groups, double enough, int *subset, int n_before, float *violation)
+    const float *seen, const unsigned char *ways, int n, int n_groups, double enough, Choice &choice,
+    int *subset, int n_before, float *violation)
 {
-    __shared__ int kept[SUBSET / 2];
-    __shared__ unsigned char is_taken[PER_THREAD * THREADS];
-    const int thread = threadIdx.x;
+    __shared__ unsigned of_warp[2][32];
+    const int thread = threadIdx.x, lane = thread % 32, warp = thread / 32;
     int n_kept = min(n_before, SUBSET / 2);
-    __syncthreads();
-    for (int k = thread; k < n; k += THREADS) is_taken[k] = 0;
-    __syncthreads();
-    for (int k = thread; k < n_kept; k += THREADS) kept[k] = subset[k], is_taken[subset[k]] = 1;
-    __syncthreads();
-    unsigned rises = 0, falls = 0, of_second = 0;
-    float seen[PER_THREAD];
+    Candidates own;
+    unsigned rises = 0, falls = 0, of_second = 0, is_new = 0;
 #pragma unroll
     for (int p = 0; p < PER_THREAD; p++) {
         const int k = thread + p * THREADS;
-        const bool here = k < n;
-        seen[p] = here ? (float)slope[k] : 0;
-        rises |= (unsigned)(here && up[k] > 0) << p, falls |= (unsigned)(here && down[k] > 0) << p;
-        of_second |= (unsigned)(here && group_of[k]) << p;
+        own.slope[p] = k < n ? seen[k] : 0;
+        const unsigned way = k < n ? ways[k] : 0;
+        rises |= (unsigned)(way & RISES) << p, falls |= (way >> 1 & 1) << p, of_second |= (way >> 2 & 1) << p;
+        choice.is_taken[k] = 0;
     }
+    __syncthreads();
+    for (int k = thread; k < n_kept; k += THREADS)
+        choice.kept[k] = subset[k], choice.is_taken[subset[k]] = 1;
+    __syncthreads();
+#pragma unroll
+    for (int p = 0; p < PER_THREAD; p++) is_new |= (unsigned)!choice.is_taken[thread + p * THREADS] << p;
     float most = -INFINITE;
     int size = 0;
     for (int g = 0; g < n_groups; g++) {
-        const unsigned members = g ? of_second : ~of_second;
+        const unsigned members = g ? of_second : ~of_second, can_rise = rises & members, can_fall = falls & members;
         float low = INFINITE, high = -INFINITE;
 #pragma unroll
         for (int p = 0; p < PER_THREAD; p++) {
-            if ((rises & members) >> p & 1) low = fminf(low, seen[p]);
-            if ((falls & members) >> p & 1) high = fmaxf(high, seen[p]);
+            low = can_rise >> p & 1 ? fminf(low, own.slope[p]) : low;
+            high = can_fall >> p & 1 ? fmaxf(high, own.slope[p]) : high;
         }
-        low = from_ordered(min_of_block(ordered(low)));
-        high = from_ordered(~min_of_block(~ordered(high)));
+        const unsigned least = __reduce_min_sync(ALL, ordered(low));
+        const unsigned greatest = __reduce_max_sync(ALL, ordered(high));
+        __syncthreads();
+        if (lane == 0) of_warp[0][warp] = least, of_warp[1][warp] = greatest;
+        __syncthreads();
+        own.low = low = from_ordered(__reduce_min_sync(ALL, of_warp[0][lane % (THREADS / 32)]));
+        own.high = high = from_ordered(__reduce_max_sync(ALL, of_warp[1][lane % (THREADS / 32)]));
         most = fmaxf(most, high - low);
-        const int room = (SUBSET - n_kept) / (2 * n_groups);
-        for (int side = 0; side < 2 && n > SUBSET; side++) {
-            float depths[PER_THREAD];
+        if (n <= SUBSET || !(high > low)) continue;
+        // one that can do both does what it is farther from
+        own.falls = 0;
 #pragma unroll
-            for (int p = 0; p < PER_THREAD; p++) {
-                const bool can = ((side ? falls : rises) & members) >> p & 1;
-                const bool is_new = can && !is_taken[thread + p * THREADS];
-                depths[p] = is_new ? side ? seen[p] - low : high - seen[p] : 0;
-            }
-            const int first = size;
-            size = append_farthest(depths, high - low, room, subset, size);
-            for (int k = first + thread; k < size; k += THREADS) is_taken[subset[k]] = 1;
-            __syncthreads();
-        }
+        for (int p = 0; p < PER_THREAD; p++)
+            own.falls |= (unsigned)(own.slope[p] - low > high - own.slope[p]) << p;
+        own.falls = (own.falls | ~can_rise) & can_fall;
+        own.can = (can_rise | can_fall) & is_new;
+        size = append_farthest(own, choice.bins, (SUBSET - n_kept) / (2 * n_groups), subset, size);
     }
     *violation = most;
     if (!(most > enough)) return 0;
@@ -139,139 +174,231 @@ __device__ int choose_subset(
         size = n, n_kept = 0;
     }
     n_kept = min(n_kept, SUBSET - size);
-    for (int k = thread; k < n_kept; k += THREADS) subset[size + k] = kept[k];
+    for (int k = thread; k < n_kept; k += THREADS) subset[size + k] = choice.kept[k];
     __syncthreads();
     return size + n_kept;
 }
 
-// A subset's variables, in shared memory: slopes, how far each can rise and fall, the width between its
-// bounds, its group.
+// A subset, in shared memory.
 struct Subset {
-    double slope[SUBSET], up[SUBSET], down[SUBSET], width[SUBSET];
+    real curvature[SUBSET * SUBSET];     // of the objective, along each pair: K_kk + K_mm - 2 K_km
+    double slope[SUBSET];
+    double up[SUBSET], down[SUBSET];     // how far each variable can rise and fall
+    double width[SUBSET];                // between its bounds
+    double own[SUBSET];                  // K_kk
+    double before[SUBSET];               // ``up`` in the beginning
+    float2 room[SUBSET];                 // ``up`` and ``down`` in single precision
+    float2 reach[SUBSET];                // what a slope is subtracted from where it can rise; 0 where it can fall
     int group[SUBSET];
 };
+
+static_assert(sizeof(Subset) == SUBSET * (SUBSET * sizeof(real) + OF_VARIABLE), "as in cuda.py");
+static_assert(sizeof(Choice) <= sizeof(Subset), "they share their place");
+static_assert(PER_THREAD <= 32, "a bit for each");
+
+// Positive numbers are compared with the position of each in their last bits, so that one reduction finds
+// both. (Their bits, as whole numbers, are in the same order.) What is found may be less than the largest
+// by a part of 3e-5.
+#define PLACES 255
+static_assert(SUBSET <= PLACES + 1, "there are as many positions");
+#define IMPOSSIBLE 3e38f
+
+__device__ __forceinline__ int key_of(float x, int k)
+{
+    return (int)(__float_as_uint(x) & ~(unsigned)PLACES) | k;
+}
+
+__device__ __forceinline__ float less_than_key(int key)
+{
+    return __uint_as_float((unsigned)(key & ~PLACES) - (PLACES + 1));
+}
+
+// Nearly 1 / x, for normal x > 0: to choose by, at half the price of a division.
+__device__ __forceinline__ float nearly_inverse(float x)
+{
+    const float guess = __uint_as_float(0x7ef311c7u - __float_as_uint(x));
+    return guess * (2.0f - x * guess);
+}
+
+// So many updates are made before it is seen whether the subset is solved.
+#define UNSEEN 16
+
+// A pair to update: how far its variables can move, and by how much they are to; infinite where that is as
+// far as they can.
+struct Move {
+    int i, j;
+    float wanted;
+    double up, down, farther, width;
+};
+
+// What becomes of the two, written by even lanes and odd ones.
+__device__ __forceinline__ void make(const Move move, bool is_partner, double *near, double *far)
+{
+    const double most = move.up < move.down ? move.up : move.down;
+    const double by = move.wanted < most ? move.wanted : most;
+    const double left = (is_partner ? move.down : move.up) - by, other = move.farther + by;
+    const int own = is_partner ? move.j : move.i;
+    near[own] = left, far[own] = left == 0 || other > move.width ? move.width : other;
+}
 
 // The variables of a subset, solved for by one warp; how many pairs were updated. See
 // aesvm.solver.pair_updates for the choice of pairs. ``of.slope`` becomes the sum of slopes before and after:
 // half of it, times what a variable moves by, is what the objective rises by.
-template <int GROUPS> __device__ int update_pairs(
-    const real *K, Subset &of, int n, float enough, int limit)
+//
+// Slopes move by half the difference of a pair's lines of curvatures, and all by the same besides, which
+// is added in the end. What is compared is of single precision; how far variables can move is double, and
+// brought up to date while the next pair is looked for.
+__device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float enough, int limit)
 {
     const int lane = threadIdx.x % 32;
-    real slope[PER_LANE], diag[PER_LANE];
-    // 0, or infinite where a variable cannot rise; and where it cannot fall
-    float no_rise[PER_LANE], no_fall[PER_LANE], largest = 0;
-    unsigned of_second = 0;  // a bit for each: of the second group
+    real slope[PER_LANE];
+    float largest = 0;
 #pragma unroll
     for (int p = 0; p < PER_LANE; p++) {
         const int k = lane + 32 * p;
         const bool here = k < n;
         slope[p] = here ? (real)of.slope[k] : (real)0;
-        diag[p] = here ? K[k * SUBSET + k] : (real)0;
-        largest = fmaxf(largest, fabsf((float)diag[p]));
-        no_rise[p] = here && of.up[k] > 0 ? 0 : INFINITE;
-        no_fall[p] = here && of.down[k] > 0 ? 0 : -INFINITE;
-        of_second |= (unsigned)(here && of.group[k]) << p;
+        largest = here ? fmaxf(largest, fabsf((float)of.own[k])) : largest;
+        of.room[k] = here ? make_float2((float)of.up[k], (float)of.down[k]) : make_float2(0, 0);
     }
-    // nothing is too large, nor too small, to be compared
+    __syncwarp();
+    // nothing is too small to be compared
     const float flat = fmaxf(1e-12f * -least_of_warp(-largest), 1e-37f);
-    int updates = 0;
-    while (updates < limit) {
-        // the variable to rise: of smallest slope, in the group that is farthest from its optimum
-        unsigned i = 0;
+    // even lanes write what becomes of the variable that rises, odd ones of its partner
+    const bool is_partner = lane & 1;
+    double *near = is_partner ? of.down : of.up, *far = is_partner ? of.up : of.down;
+    const real *columns = of.curvature + lane;
+    int updates = 0, last = -1;
+    while (updates < limit && updates > last) {
+        // the group that is farthest from its optimum
         int group = 0;
-        float lowest = INFINITE, violation = -INFINITE;
-#pragma unroll
-        for (int g = 0; g < GROUPS; g++) {
-            float least = INFINITE, most = -INFINITE;
-            unsigned own = 0;
+        float highest = 0, violation = -INFINITE;
+        for (int g = 0; g < n_groups; g++) {
+            float low = INFINITE, high = -INFINITE;
 #pragma unroll
             for (int p = 0; p < PER_LANE; p++) {
-                const bool member = GROUPS == 1 || (int)(of_second >> p & 1) == g;
-                const float low = member ? (float)slope[p] + no_rise[p] : INFINITE;
-                if (GROUPS > 1 && member) most = fmaxf(most, (float)slope[p] + no_fall[p]);
-                own = low < least ? p : own;
-                least = fminf(least, low);
+                const int k = lane + 32 * p;
+                const bool member = n_groups == 1 || of.group[k] == g;
+                if (member && of.room[k].x > 0) low = fminf(low, (float)slope[p]);
+                if (member && of.room[k].y > 0) high = fmaxf(high, (float)slope[p]);
             }
-            const float first = least_of_warp(least);
-            if (GROUPS > 1) most = -least_of_warp(-most);
-            const float between = GROUPS > 1 ? most - first : INFINITE;
-            const unsigned at = __reduce_min_sync(ALL, least == first ? lane + 32 * own : ALL);
-            if (first < INFINITE && (GROUPS == 1 || between > violation))
-                violation = between, group = g, lowest = first, i = at;
+            low = least_of_warp(low), high = -least_of_warp(-high);
+            if (high - low > violation) violation = high - low, highest = high, group = g;
         }
-        if (!(lowest < INFINITE)) break;
-        const real slope_i = sizeof(real) == sizeof(float)
-            ? (real)lowest : __shfl_sync(ALL, pick(slope, i / 32), i % 32);
-        const real *line_i = K + i * SUBSET;
-        const real diag_i = line_i[i];
-        const double up_i = of.up[i];
-        // its partner, which falls: the one that lowers the objective most
-        real line[PER_LANE];
-        float gain = 0, step_of_own = 0, widest = 0;
-        unsigned own = 0;
-#pragma unroll
-        for (int p = 0; p < PER_LANE; p++) line[p] = line_i[lane + 32 * p];
+        if (!(violation > enough)) break;
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++) {
-            float ahead = (float)(slope[p] - slope_i) + no_fall[p];
-            if (GROUPS > 1) ahead = (int)(of_second >> p & 1) == group ? ahead : -INFINITE;
-            ahead = fmaxf(ahead, 0.0f);
-            widest = fmaxf(widest, ahead);
-            const float eta = fmaxf((float)(diag_i + diag[p] - 2 * line[p]), flat);
-            const float step = __fdividef(ahead, eta), lowers = fminf(ahead * step, 3e38f);
-            own = lowers > gain ? p : own;
-            step_of_own = lowers > gain ? step : step_of_own;
-            gain = fmaxf(gain, lowers);
+            const int k = lane + 32 * p;
+            const bool member = n_groups == 1 || of.group[k] == group;
+            of.reach[k] = make_float2(member && of.room[k].x > 0 ? highest : -IMPOSSIBLE,
+                                      member && of.room[k].y > 0 ? 0 : -IMPOSSIBLE);
         }
-        const unsigned bits = __float_as_uint(gain), most = __reduce_max_sync(ALL, bits);
-        if (!most || !__ballot_sync(ALL, widest > enough)) break;
-        const unsigned j = __reduce_min_sync(ALL, bits == most ? lane + 32 * own : ALL);
-        const real *line_j = K + j * SUBSET;
-        const double best = __shfl_sync(ALL, step_of_own, j % 32), down_j = of.down[j];
-        double step = best < up_i ? best : up_i;
-        step = step < down_j ? step : down_j;
-#pragma unroll
-        for (int p = 0; p < PER_LANE; p++)
-            slope[p] += (real)step * (line[p] - line_j[lane + 32 * p]);
+        last = updates;
+        int left = min(limit - updates, UNSEEN);
+        Move move = {0, 0, 0, of.up[0], of.down[0], far[0], of.width[0]};  // by nothing
+        bool is_made = true;
         __syncwarp();
-        if (lane < 2) {  // one for the variable that rises, one for the other
-            const unsigned k = lane ? j : i;
-            double *near = lane ? of.down : of.up, *far = lane ? of.up : of.down;
-            const double left = near[k] - step, other = far[k] + step, width = of.width[k];
-            near[k] = left, far[k] = left == 0 || other > width ? width : other;
-        }
+#pragma unroll 1
+        for (; left; left--) {
+            // the variable to rise: of smallest slope
+            float2 reach[PER_LANE];
+            int first = 0;
 #pragma unroll
-        for (int p = 0; p < PER_LANE; p++) {
-            const unsigned k = lane + 32 * p;
-            if (k == i) no_rise[p] = step < up_i ? 0 : INFINITE, no_fall[p] = 0;
-            if (k == j) no_fall[p] = step < down_j ? 0 : -INFINITE, no_rise[p] = 0;
+            for (int p = 0; p < PER_LANE; p++) reach[p] = of.reach[lane + 32 * p];
+            make(move, is_partner, near, far);
+            is_made = true;
+#pragma unroll
+            for (int p = 0; p < PER_LANE; p++)
+                first = max(first, key_of((float)((real)reach[p].x - slope[p]), lane + 32 * p));
+            first = __reduce_max_sync(ALL, first);
+            if (first <= PLACES) break;
+            const int i = first & PLACES;
+            const real slope_i = (real)highest - (real)less_than_key(first);  // no less than its own
+            // its partner, which falls: the one that lowers the objective most
+            const real *line_i = columns + i * SUBSET;
+            real line[PER_LANE];
+#pragma unroll
+            for (int p = 0; p < PER_LANE; p++) line[p] = line_i[32 * p];
+            const float2 room_i = of.room[i];
+            int second = 0;
+            float best = 0;
+#pragma unroll
+            for (int p = 0; p < PER_LANE; p++) {
+                const float ahead = (float)(slope[p] - slope_i) + reach[p].y;
+                const float step = ahead * nearly_inverse(fmaxf((float)line[p], flat));
+                const int gain = key_of(fabsf(ahead) * step, lane + 32 * p);
+                best = gain > second ? step : best;
+                second = max(second, gain);
+            }
+            second = __reduce_max_sync(ALL, second);
+            const int j = second & PLACES;
+            if (second <= PLACES || i == j) break;
+            best = __shfl_sync(ALL, best, j % 32);
+            const float2 room_j = of.room[j];
+            const real *line_j = columns + j * SUBSET;
+            real other[PER_LANE];
+#pragma unroll
+            for (int p = 0; p < PER_LANE; p++) other[p] = line_j[32 * p];
+            const float room = fminf(room_i.x, room_j.y), step = fminf(best, room);
+            const int own = is_partner ? j : i;
+            const float up = is_partner ? room_j.x + step : room_i.x - step;
+            const float down = is_partner ? room_j.y - step : room_i.y + step;
+            move = {i, j, best < room ? step : INFINITE, of.up[i], of.down[j], far[own], of.width[own]};
+            is_made = false;
+            __syncwarp();
+            of.reach[own] = make_float2(up > 0 ? highest : -IMPOSSIBLE, down > 0 ? 0 : -IMPOSSIBLE);
+            of.room[own] = make_float2(up, down);
+#pragma unroll
+            for (int p = 0; p < PER_LANE; p++) slope[p] += (real)(0.5f * step) * (other[p] - line[p]);
+            updates++;
+            __syncwarp();
         }
         __syncwarp();
-        updates++;
+        if (!is_made) {
+            make(move, is_partner, near, far);
+        }
+        __syncwarp();
     }
+    double drift = 0;
+#pragma unroll
+    for (int p = 0; p < PER_LANE; p++) {
+        const int k = lane + 32 * p;
+        if (k < n) drift += 0.5 * of.own[k] * (of.before[k] - of.up[k]);
+    }
+    drift = sum_of_warp(drift);
 #pragma unroll
     for (int p = 0; p < PER_LANE; p++)
-        if (lane + 32 * p < n) of.slope[lane + 32 * p] += (double)slope[p];
+        if (lane + 32 * p < n) of.slope[lane + 32 * p] += (double)slope[p] + drift;
     return updates;
 }
 
-// Copied by a block. Many are on their way at once: a store may not overtake a load by itself.
+// Copied by a block, 16 bytes at a time. Many are on their way at once: a store may not overtake a load
+// by itself.
+struct alignas(16) Pack { real of[16 / sizeof(real)]; };
+
+// Half of a subset's.
+#define AT_ONCE (int)((SUBSET * SUBSET * sizeof(real) / 16 + 2 * THREADS - 1) / (2 * THREADS))
+
 __device__ void copy_values(real *to, const real *from, int n)
 {
-    for (int first = threadIdx.x; first < n; first += 16 * THREADS) {
-        real values[16];
+    Pack *packs = reinterpret_cast<Pack *>(to);
+    const Pack *source = reinterpret_cast<const Pack *>(from);
+    const int n_packs = n / (16 / sizeof(real));
+    for (int first = threadIdx.x; first < n_packs; first += AT_ONCE * THREADS) {
+        Pack values[AT_ONCE];
 #pragma unroll
-        for (int q = 0; q < 16; q++) values[q] = first + q * THREADS < n ? from[first + q * THREADS] : (real)0;
+        for (int q = 0; q < AT_ONCE; q++)
+            if (first + q * THREADS < n_packs) values[q] = source[first + q * THREADS];
 #pragma unroll
-        for (int q = 0; q < 16; q++)
-            if (first + q * THREADS < n) to[first + q * THREADS] = values[q];
+        for (int q = 0; q < AT_ONCE; q++)
+            if (first + q * THREADS < n_packs) packs[first + q * THREADS] = values[q];
     }
 }
 
-// The dual in the variables chosen. ``block`` has their kernel values, ``inside`` room for five numbers
-// of each of a working set: slopes, how far each can rise and fall, the width between its bounds, and
-// what those move by that move in a subset; ``corner`` for the kernel values of a subset.
+// The dual in the variables chosen. ``block`` has their kernel values, ``inside`` room for six numbers
+// of each of a working set: slopes, how far each can rise and fall, the width between its bounds, its own
+// kernel value, and what those move by that move in a subset; ``seen`` slopes in single precision, and
+// ``ways`` what each can do; ``corner`` what the pairs of a subset are curved by.
 //
 // A power of two of blocks that are there at once. All choose, the first one solves, and tells the others
 // how many moved: -1 where it came to the end.
@@ -279,17 +406,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     const real *block, const int *chosen, const int *n_chosen, const int *numbers,
     const double *scores, const int *at, double *coefs, const double *linear, const double *lower,
     const double *upper, const signed char *groups, int n_groups, double tol, double inner,
-    long long limit, double *inside, real *corner, int *movers, signed char *group_of,
+    long long limit, double *inside, float *seen, unsigned char *ways, real *corner, int *movers,
     unsigned *arrivals, int *told, int *moved_rows, double *moves, int *n_moved, double *summary)
 {
-    DYNAMIC_SHARED(real, K);
-    __shared__ Subset of;
-    __shared__ double before[SUBSET], change_here[SUBSET], sums[THREADS];
+    DYNAMIC_SHARED(double, memory);
+    Choice &choice = *reinterpret_cast<Choice *>(memory);
+    Subset &of = *reinterpret_cast<Subset *>(memory);  // later, in the same place
+    __shared__ double change_here[SUBSET], sums[THREADS];
     __shared__ int subset[SUBSET], movers_here[SUBSET], updated;
     const int thread = threadIdx.x, n = *n_chosen;
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
     double *slope = inside, *up = slope + WORKING_SET, *down = up + WORKING_SET;
-    double *width = down + WORKING_SET, *change = width + WORKING_SET;
+    double *width = down + WORKING_SET, *own = width + WORKING_SET, *change = own + WORKING_SET;
     for (int k = everywhere; k < n; k += all) {
         const int v = chosen[k], group = groups[v];
         const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
@@ -298,7 +426,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         slope[k] = scores[at[v]] + linear[v] - (both ? 0.5 * (lowest + highest) : 0);
         // between bounds that are equal, none moves
         up[k] = upper[v] - coefs[v], down[k] = coefs[v] - lower[v], width[k] = upper[v] - lower[v];
-        group_of[k] = group;
+        own[k] = (double)block[(long long)k * (WORKING_SET + 1)];
+        seen[k] = (float)slope[k];
+        ways[k] = (up[k] > 0 ? RISES : 0) | (down[k] > 0 ? FALLS : 0) | (group ? OF_SECOND : 0);
     }
     const double enough = fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
@@ -307,26 +437,27 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     while (true) {
         wait_for_blocks(arrivals);
         float violation;
-        size = choose_subset(slope, up, down, group_of, n, n_groups, enough, subset, size, &violation);
+        size = choose_subset(seen, ways, n, n_groups, enough, choice, subset, size, &violation);
         if (!size) break;
         for (int e = everywhere; e < size * SUBSET; e += all) {
             const int k = e / SUBSET, m = e % SUBSET;
-            if (m < size) corner[e] = block[(long long)subset[k] * WORKING_SET + subset[m]];
+            const long long row = (long long)subset[k] * WORKING_SET;
+            corner[e] = m < size ? (real)own[subset[k]] + (real)own[subset[m]] - 2 * block[row + subset[m]] : (real)0;
         }
         wait_for_blocks(arrivals);
         if (blockIdx.x == 0) {
             const float narrow = fmaxf((float)enough, NARROWER * violation);
-            copy_values(K, corner, size * SUBSET);
+            copy_values(of.curvature, corner, size * SUBSET);
             for (int k = thread; k < size; k += THREADS) {
                 const int s = subset[k];
-                of.slope[k] = slope[s], of.up[k] = before[k] = up[s], of.down[k] = down[s];
-                of.width[k] = width[s], of.group[k] = group_of[s];
+                of.slope[k] = slope[s], of.up[k] = of.before[k] = up[s], of.down[k] = down[s];
+                of.width[k] = width[s], of.own[k] = own[s];
+                of.group[k] = ways[s] & OF_SECOND ? 1 : 0;
             }
             __syncthreads();
             if (thread < 32) {
                 const int most = (int)min(limit - updates, (long long)UPDATES);
-                const int count = n_groups == 1 ? update_pairs<1>(K, of, size, narrow, most)
-                                                : update_pairs<2>(K, of, size, narrow, most);
+                const int count = update_pairs(of, size, n_groups, narrow, most);
                 if (thread == 0) updated = count;
             }
             __syncthreads();
@@ -335,12 +466,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             double fall = 0;
             for (int first = 0; first < size; first += THREADS) {
                 const int k = first + thread, s = k < size ? subset[k] : 0;
-                const double by = k < size ? before[k] - of.up[k] : 0;
+                const double by = k < size ? of.before[k] - of.up[k] : 0;
                 int total;
                 const int rank = n_movers + rank_in_block(by != 0, &total);
                 if (by != 0) {
                     change[rank] = by, movers[rank] = s;
                     up[s] = of.up[k], down[s] = of.down[k];
+                    ways[s] = (up[s] > 0 ? RISES : 0) | (down[s] > 0 ? FALLS : 0) | (of.group[k] ? OF_SECOND : 0);
                     fall -= 0.5 * by * of.slope[k];
                 }
                 n_movers += total;
@@ -368,7 +500,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             __syncthreads();
             if (here && part == 0) {
                 for (int other = 1; other < parts; other++) sum += sums[column + other * columns];
-                slope[k] += sum;
+                slope[k] += sum, seen[k] = (float)slope[k];
             }
             __syncthreads();
         }

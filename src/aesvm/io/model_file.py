@@ -18,6 +18,8 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import fields, is_dataclass
+from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from inspect import signature
 from types import ModuleType
@@ -451,6 +453,8 @@ def set_plain_state(estimator: Any, state: dict[str, Any]) -> None:
 def plain(value: Any) -> Any:
     """A value without records, and without dicts whose keys are no strings or marks of ours.
 
+    Fractions and decimal numbers become floats.
+
     Examples
     --------
     >>> from aesvm.io.model_file import plain, restored
@@ -471,7 +475,7 @@ def plain(value: Any) -> Any:
         if all(type(key) is str and key not in _MARKS for key in value):
             return dict(zip(value, values, strict=True))
         return {"keys": list(value), "values": values}
-    return value
+    return float(value) if isinstance(value, Fraction | Decimal) else value
 
 
 def restored(value: Any) -> Any:

@@ -118,13 +118,13 @@ class DenseKernel(VectorKernel):
         """[y, 1, -g|y|^2] of the given vectors, or of some rows of them, seen from the centre."""
         n_rows = len(vectors) if rows is None else len(rows)
         factor = np.empty((n_rows, vectors.shape[1] + 2), dtype=dtype)
-        factor[:, -2] = 1.0
         finer = np.result_type(vectors.dtype, dtype)  # differences of single in double, too
 
         def write(part: slice) -> None:
             with np.errstate(over="ignore"):
                 plain, own = factor[part, :-2], vectors[part if rows is None else rows[part]]
                 np.subtract(own, self.center, out=plain, dtype=finer, casting="same_kind")
+                factor[part, -2] = 1.0
                 norms = np.einsum("ij,ij->i", plain, plain, dtype=np.float64)
                 factor[part, -1] = -self.parameters.gamma * norms
 

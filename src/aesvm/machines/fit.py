@@ -51,8 +51,8 @@ _MACHINES_A_THREAD = 2
 
 
 @dataclass(frozen=True)
-class Work:
-    """What is trained on, and what it is done with."""
+class FitContext:
+    """The context of a fit: what is trained on, and what it is done with."""
 
     data: TrainingRows
     kernel: TrainingKernel
@@ -94,44 +94,44 @@ class Work:
         )
 
 
-def counted(facts: Facts, work: Work, prepared: PreparedRows) -> Facts:
+def counted(facts: Facts, context: FitContext, prepared: PreparedRows) -> Facts:
     """What the user has set, with the counts and the time of a fit: a plan is made from both."""
     rows = prepared.rows
     return replace(
         facts,
-        seconds=work.progress.seconds_left(),
+        seconds=context.progress.seconds_left(),
         n_rows=len(rows),
-        n_machines=work.data.n_machines,
-        squared_rows=work.data.squared_sizes(rows),
-        n_features=work.kernel.n_features,
+        n_machines=context.data.n_machines,
+        squared_rows=context.data.squared_sizes(rows),
+        n_features=context.kernel.n_features,
     )
 
 
-def every_row(work: Work, prepared: PreparedRows) -> Represented:
+def every_row(context: FitContext, prepared: PreparedRows) -> Represented:
     """The set in which every distinct row stands for itself."""
-    found = identity(prepared.rows, prepared.weights, work.kernel.X.shape[0], False)
-    settings = work.settings._replace(hull_tol=0.0)
+    found = identity(prepared.rows, prepared.weights, context.kernel.X.shape[0], False)
+    settings = context.settings._replace(hull_tol=0.0)
     return Represented(prepared, Derived(found, 0, None, False), None, settings)
 
 
-def first_set(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
+def first_set(context: FitContext, prepared: PreparedRows, plan: Rounds) -> Represented:
     """The representatives that all machines are trained on first.
 
     Where too many rows would be kept, every row stands for itself.
     """
-    key = "set", plan.settings, work.settings.hull_tol
-    first = work.shared.of_kernel(key, lambda: _reduced(work, prepared, plan))
+    key = "set", plan.settings, context.settings.hull_tol
+    first = context.shared.of_kernel(key, lambda: _reduced(context, prepared, plan))
     if plan.most is None:
-        _say_kept(first, work.progress)
+        _say_kept(first, context.progress)
     return first
 
 
-def _reduced(work: Work, prepared: PreparedRows, plan: Rounds) -> Represented:
+def _reduced(context: FitContext, prepared: PreparedRows, plan: Rounds) -> Represented:
     settings = plan.settings
     share = plan.phases.reduce / plan.phases.whole(plan.n_expected)
-    data, kernel, shared, run = work.data, work.kernel, work.shared, work.run
-    finest_tol = work.settings.hull_tol
-    with work.progress.task("representatives", 2, share=share, bar=True) as task:
+    data, kernel, shared, run = context.data, context.kernel, context.shared, context.run
+    finest_tol = context.settings.hull_tol
+    with context.progress.task("representatives", 2, share=share, bar=True) as task:
         values = kernel.for_residuals(prepared.rows, min(settings.hull_tol, finest_tol))
         with shared.timed("partition"):
             subsets = shared.of_rows(
@@ -163,33 +163,35 @@ def _key_of_subsets(
     return "subsets", spec.kernel if spec.kernel == "rbf" else spec, values.dtype, sizes
 
 
-def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachines:
+def train(context: FitContext, first: Represented, plan: Exact | Rounds) -> TrainedMachines:
     """Train every machine on a first set, and refine it as the plan says.
 
     Many machines are trained side by side, few of them in turn.
     """
     started = time.perf_counter()
-    data, shared, trainer = work.data, work.shared, work.trainer(plan)
+    data, shared, trainer = context.data, context.shared, context.trainer(plan)
     numbers, small = np.arange(data.n_machines), None
     if data.n_machines >= small_pairs.FEWEST_PAIRS and not first.derived.reduced:
-        small = _small_pairs(work, first)
+        small = _small_pairs(context, first)
     steps = None if trainer.alone else len(numbers)
     if small is not None:
         numbers = np.delete(numbers, small.numbers)
         steps = len(numbers) + len(small.batches)
     with (
         shared.timed("solve"),
-        work.progress.task("training", steps, quiet=not trainer.alone, share=1.0, bar=True) as task,
+        context.progress.task(
+            "training", steps, quiet=not trainer.alone, share=1.0, bar=True
+        ) as task,
     ):
         if small is None:
-            trained = _one_by_one(work, first, plan, trainer, numbers, task)
+            trained = _one_by_one(context, first, plan, trainer, numbers, task)
         else:
             trained = train_together(small, trainer, task)
             sums = trained.records.total
             objective = 0.5 * sums("squared_norm") + sums("loss")
             trainer.history.note(_TOGETHER, objective, sums("dual_objective"))
             if len(numbers):
-                others = _one_by_one(work, first, plan, trainer, numbers, task)
+                others = _one_by_one(context, first, plan, trainer, numbers, task)
                 trained = trained.put_together(small.numbers, others, numbers)
     if trainer.duality_tol is not None:
         trained = trained._replace(converged=_as_proven(trained, trainer))
@@ -202,7 +204,7 @@ def train(work: Work, first: Represented, plan: Exact | Rounds) -> TrainedMachin
 
 
 def _one_by_one(
-    work: Work,
+    context: FitContext,
     first: Represented,
     plan: Exact | Rounds,
     trainer: Trainer,
@@ -210,36 +212,36 @@ def _one_by_one(
     task: Progress,
 ) -> TrainedMachines:
     """Train machines one after another, or each by one thread."""
-    data, rows = work.data, first.prepared.rows
+    data, rows = context.data, first.prepared.rows
     each = zip(numbers.tolist(), data.problems(rows, first.prepared.weights, numbers), strict=True)
     squared_rows = data.squared_sizes(rows)
-    train_one = partial(_train_one, work, first, plan, trainer, squared_rows)
+    train_one = partial(_train_one, context, first, plan, trainer, squared_rows)
     n_even = min(len(numbers), squared_rows / _largest_squared(data.groups[rows]))
-    results = _side_by_side(train_one, each, work, trainer, task, squared_rows, n_even)
+    results = _side_by_side(train_one, each, context, trainer, task, squared_rows, n_even)
     if results is None:
         results = []
         for number, problem in each:
             of_pair = task.task("pair", None, share=_share_of(problem, squared_rows))
             with nullcontext(task) if trainer.alone else of_pair as progress:
                 results.append(train_one(number, problem, progress))
-    return TrainedMachines.of(results, work.formulation)
+    return TrainedMachines.of(results, context.formulation)
 
 
-def _small_pairs(work: Work, first: Represented) -> small_pairs.SmallPairs | None:
+def _small_pairs(context: FitContext, first: Represented) -> small_pairs.SmallPairs | None:
     """The pairs of classes that are trained many at a time; None: this fit has no pairs."""
-    data, rows, weights = work.data, first.prepared.rows, first.prepared.weights
+    data, rows, weights = context.data, first.prepared.rows, first.prepared.weights
     pairs = data.selections
     if not isinstance(pairs, ClassPairs):
         return None
     classes = ClassMembers.of(pairs, rows, data.given[rows], weights[rows])
-    cache_bytes = work.options.cache_bytes
-    return small_pairs.SmallPairs(classes, work.kernel, work.formulation, cache_bytes)
+    cache_bytes = context.options.cache_bytes
+    return small_pairs.SmallPairs(classes, context.kernel, context.formulation, cache_bytes)
 
 
 def _side_by_side(
     train_one: Callable[[int, Problem, Progress], Trained],
     each: Iterable[tuple[int, Problem]],
-    work: Work,
+    context: FitContext,
     trainer: Trainer,
     task: Progress,
     squared_rows: float,
@@ -251,11 +253,11 @@ def _side_by_side(
     were as large as the largest. And where solves keep kernel rows, each may take as much memory as
     is allowed.
     """
-    streams = None if trainer.alone else work.kernel.streams()
+    streams = None if trainer.alone else context.kernel.streams()
     if streams is not None:
         trainer.history.side_by_side = streams.n > 1
         return streams.each(train_one, each, task)
-    threads, kernel = work.run, work.kernel
+    threads, kernel = context.run, context.kernel
     if not isinstance(threads, Threads) or threads.n_threads == 1:
         return None
     if n_even < _MACHINES_A_THREAD * threads.n_threads:
@@ -274,7 +276,7 @@ def _side_by_side(
 
 
 def _train_one(
-    work: Work,
+    context: FitContext,
     first: Represented,
     plan: Exact | Rounds,
     trainer: Trainer,
@@ -287,11 +289,11 @@ def _train_one(
 
     ``squared_rows``: the squared numbers of rows of all machines, added up.
     """
-    formulation, kernel = work.formulation, work.kernel
+    formulation, kernel = context.formulation, context.kernel
     constant = formulation.constant(problem.targets)
     if constant is not None:
         return Trained(constant_machine(constant), 0, Record.of_nothing(), None)
-    if not work.every_machine and progress.is_over():
+    if not context.every_machine and progress.is_over():
         nothing = constant_machine((0.0,) * len(formulation.slopes(1.0)))
         unknown = replace(Record.of_nothing(), loss=None, dual_objective=None, proven=False)
         return Trained(nothing, 0, unknown, None)
@@ -305,16 +307,16 @@ def _train_one(
     place = RowsInMemory(
         problem,
         kernel,
-        partial(represent_anew, first, work.settings, work.run),
+        partial(represent_anew, first, context.settings, context.run),
         formulation,
-        work.options.tol,
-        work.run,
+        context.options.tol,
+        context.run,
         progress,
         share,
         spent,
         look_share,
     )
-    certify, note = not work.shared.in_search, partial(trainer.note, number)
+    certify, note = not context.shared.in_search, partial(trainer.note, number)
     if reduced:
         assert isinstance(plan, Rounds)  # else nothing is reduced
         policy = Policy(plan, share, certify=certify, spent=spent)

@@ -11,17 +11,11 @@ Besides the given rows there are
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import log
-
 import numpy as np
 import scipy.sparse as sp
 
-from aesvm.machines.fit import Work
-from aesvm.machines.pilots import Pilots
-from aesvm.machines.plan import TABLE
+from aesvm.machines.fit import FitContext
 from aesvm.runtime.memory import free_memory, in_bytes
-from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 from aesvm.solver.free_variables import MOST_FREE
 from aesvm.solver.host import WORKING_SET
@@ -33,23 +27,16 @@ _OF_ROW = 600.0
 #: Matrices of free variables, in double precision, of a Newton step.
 _MATRICES = 3
 
-#: A pilot has this part of the rows, and there is another of a quarter of it. They take some
-#: hundredths of the time of the fit.
-_PILOT = 12
-
 #: Fits are refused that are expected to take this many times the memory that is free.
 _SURELY = 1.5
 
 #: Bytes that every machine has: a fit that takes fewer does not ask it.
 _LITTLE = 1e6
 
-#: The fewest rows for which the memory is estimated.
-_WORTH_ASKING = 20_000
 
-
-def check_memory(work: Work, prepared: PreparedRows) -> None:
+def check_memory(context: FitContext, prepared: PreparedRows) -> None:
     """Refuse an exact fit for which there is surely too little memory."""
-    least, cache = _memory(work, prepared)
+    least, cache = _memory(context, prepared)
     if least + cache <= _LITTLE:
         return
     free = free_memory()
@@ -58,63 +45,39 @@ def check_memory(work: Work, prepared: PreparedRows) -> None:
             f"The exact SVM of {len(prepared.rows):,} rows needs about {in_bytes(least)} "
             f"besides them, and {in_bytes(free)} are free: use fewer rows, or fit_stream."
         )
-    if cache > free and _keeps_values(work, prepared):
+    if cache > free and _keeps_values(context, prepared):
         raise MemoryError(
-            f"cache_size={work.options.cache_bytes / 1e6:g} takes {in_bytes(cache)} for kernel "
+            f"cache_size={context.options.cache_bytes / 1e6:g} takes {in_bytes(cache)} for kernel "
             f"values, and {in_bytes(free)} are free: lower cache_size."
         )
 
 
-def expected_memory(work: Work, prepared: PreparedRows) -> str:
-    """The memory that exact SVMs are expected to take, in words; empty where rows are few.
+def expected_memory(context: FitContext, prepared: PreparedRows, n_free: float) -> str:
+    """The memory that exact SVMs are expected to take, in words.
 
-    Whether values are kept may depend on how many variables are free: a pilot tells.
+    Whether values are kept may depend on how many variables are free: ``n_free`` are expected.
     """
-    if len(prepared.rows) < _WORTH_ASKING:
-        return ""
-    least, cache = _memory(work, prepared)
+    least, cache = _memory(context, prepared)
     free = 0.0
-    if not _keeps_values(work, prepared):
-        n_free = _n_free(work, prepared) if work.data.n_machines == 1 else 0.0
+    if not _keeps_values(context, prepared):
         cache *= n_free > WORKING_SET
         free = _MATRICES * 8.0 * n_free**2 * (n_free <= MOST_FREE)
     return f"{in_bytes(least + cache + free)} beside the rows"
 
 
-def _keeps_values(work: Work, prepared: PreparedRows) -> bool:
-    kernel = work.kernel
+def _keeps_values(context: FitContext, prepared: PreparedRows) -> bool:
+    kernel = context.kernel
     return kernel.matrix(np.dtype(np.float32), kernel.sum_tol / 10).keeps(prepared.rows)
 
 
-def _n_free(work: Work, prepared: PreparedRows) -> float:
-    """The free variables that the exact SVM of all rows is expected to have."""
-    data, formulation = work.data, work.formulation
-    (problem,) = data.problems(prepared.rows, prepared.weights)
-    if formulation.constant(problem.targets) is not None:
-        return 0.0
-    silent = replace(work, progress=Silence())
-    found = []
-    for n_rows in (len(problem.rows) // (4 * _PILOT), len(problem.rows) // _PILOT):
-        pilots = Pilots(data, work.kernel, prepared, silent.trainer(), silent.progress, n_rows)
-        pilot = pilots.machine(0, pilots.shuffled(problem))
-        if pilot.solution is None:
-            return 0.0
-        bounds = formulation.variables(pilot.set.targets, pilot.set.bounds).bounds
-        alpha = pilot.solution.alpha
-        found.append(max(int(np.count_nonzero((alpha > 0.0) & (alpha < bounds))), 1))
-    fewer, more = found
-    growth = TABLE.falls_on * log(max(more / fewer, 1.0), 4.0)
-    return float(more * _PILOT**growth)
-
-
-def _memory(work: Work, prepared: PreparedRows) -> tuple[float, float]:
+def _memory(context: FitContext, prepared: PreparedRows) -> tuple[float, float]:
     """Bytes beside the rows that exact SVMs take in any case, and of a full cache."""
-    X, groups = work.kernel.X, work.data.groups[prepared.rows]
+    X, groups = context.kernel.X, context.data.groups[prepared.rows]
     n_largest = float(np.sort(np.bincount(groups))[-2:].sum())
     n_rows, single = len(prepared.rows), np.dtype(np.float32).itemsize
     # of sparse rows values, and the numbers of their columns
     of_row = 2.0 * single * X.nnz / X.shape[0] if sp.issparse(X) else float(single * X.shape[1])
-    of_row *= work.kernel.spec.kernel != "precomputed"
+    of_row *= context.kernel.spec.kernel != "precomputed"
     copies = of_row * (n_rows + n_largest)
-    cache = min(float(work.options.cache_bytes), single * n_largest**2)
+    cache = min(float(context.options.cache_bytes), single * n_largest**2)
     return copies + _OF_ROW * n_largest, cache

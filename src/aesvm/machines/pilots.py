@@ -7,7 +7,6 @@ pilot's rows, tells how fast that falls.
 
 from __future__ import annotations
 
-import time
 from math import log2
 
 import numpy as np
@@ -56,8 +55,6 @@ class Pilots:
         n_rows = plan.TABLE.pilot_rows if n_rows is None else n_rows
         self.share = min(1.0, n_rows / max(len(prepared.rows), 1))  #: of the rows of a machine
         self._found: dict[int, Machine] = {}
-        self._seconds = 0.0
-        self._n_values = 0
 
     @cached_property
     def _ranks(self) -> NDArray[np.intp]:
@@ -71,7 +68,7 @@ class Pilots:
     def machine(self, number: int, shuffled: Problem) -> Machine:
         """The pilot of a machine, whose rows are in random order."""
         if number not in self._found:
-            self._found[number] = self._trained(number, shuffled, self._n_rows(shuffled))
+            self._found[number] = self.trained(number, shuffled, self._n_rows(shuffled))
         return self._found[number]
 
     def expected(self) -> Expected:
@@ -92,10 +89,6 @@ class Pilots:
         n_all = n_rows * data.n_machines / max(len(numbers), 1)
         return Expected(n_all, values / n_rows if n_rows else 0.0)
 
-    def seconds(self, n_values: float) -> float:
-        """How long that many kernel values take, by the time the pilots took."""
-        return n_values * self._seconds / max(self._n_values, 1)
-
     def _n_rows(self, problem: Problem) -> int:
         n_rows = len(problem.rows)
         return min(n_rows, max(round(self.share * n_rows), plan.TABLE.pilot_least))
@@ -108,16 +101,13 @@ class Pilots:
         if times == 1.0 or not more:
             return more * len(shuffled.rows)
         n_fewer = max(n_rows // 4, 2)
-        fewer = self._trained(number, shuffled, n_fewer).n_support / n_fewer
+        fewer = self.trained(number, shuffled, n_fewer).n_support / n_fewer
         falls = min(1.0, more / fewer) if fewer else 1.0
         each_doubling = falls ** (1.0 / log2(n_rows / n_fewer))
         return more * len(shuffled.rows) * each_doubling ** (plan.TABLE.falls_on * log2(times))
 
-    def _trained(self, number: int, shuffled: Problem, n_rows: int) -> Machine:
+    def trained(self, number: int, shuffled: Problem, n_rows: int) -> Machine:
+        """The exact SVM of the first rows of a machine."""
         own = shuffled.take(np.arange(n_rows))
         sample = TrainingSet(own.rows, own.targets, own.weights, own.costs, Coverage(n_rows))
-        started = time.perf_counter()
-        found = self.trainer.train(number, self.kernel, sample, self.progress)
-        self._seconds += time.perf_counter() - started
-        self._n_values += found.n_evaluations
-        return found
+        return self.trainer.train(number, self.kernel, sample, self.progress)

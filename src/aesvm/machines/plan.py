@@ -16,7 +16,7 @@ twice rows times support vectors of them. With "auto", for rows in memory:
    expect: the exact SVM of a sample of the rows;
 2. else the span of few vectors, where few carry the pilot's w, and take less time;
 3. else rounds, where a first set that keeps few rows would make them faster than the exact SVM;
-4. else the exact SVM, with an estimate of the time it takes.
+4. else the exact SVM.
 
 Rows that are not in memory cannot be solved for at once: "auto" makes rounds while they pay.
 
@@ -36,7 +36,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from aesvm.certificate.text import EXACT_GAP, duration, in_digits
+from aesvm.certificate.text import EXACT_GAP, in_digits
 from aesvm.runtime.warn import ParameterError
 from aesvm.sets.derive import ReductionSettings
 
@@ -78,6 +78,9 @@ class _Table(NamedTuple):
     #: Kernel values that an exact solve computes for each row and support vector: 1.1 to 1.9 where
     #: few support vectors are free, more where many are.
     exact_values: float = 2.0
+    #: The fewest that are expected of all rows, whatever a pilot took: the rows of a small pilot
+    #: are kept, and computed once.
+    least_values: float = 1.5
     #: Reducing a subset is worth ``reduce + reduce_kept f`` times its kernel values, where it keeps
     #: a fraction f. That was measured with 54 features; the products of 20 features take as long as
     #: the exponential and the sums of a kernel value.
@@ -227,9 +230,6 @@ class Survey(Protocol):
     def expected(self) -> Expected:
         """What the exact SVMs take, by the pilots."""
 
-    def seconds(self, n_values: float) -> float:
-        """How long that many kernel values take, by the time the pilots took."""
-
     def norm_share(self) -> float:
         """``1/2 |w|^2`` as a fraction of the objective, of the pilots."""
 
@@ -247,18 +247,12 @@ class Exact:
     reason: str
     support_share: float | None = None  #: of the rows, expected; None where nothing tells
     duality_tol: float | None = None  #: the relative duality gap that is solved to besides ``tol``
-    seconds: float | None = None  #: that it may take, where that may be long
     enough: float | None = None  #: the relative duality gap at which it ends, if larger than usual
 
     def __str__(self) -> str:
         if self.enough is not None:
             return f"exact, to a relative duality gap of {self.enough:g} ({self.reason})"
         return f"exact ({self.reason})"
-
-    @property
-    def warning(self) -> str:
-        """How long it may take, where that may be long."""
-        return "" if self.seconds is None else f"; it may take {duration(self.seconds)}"
 
 
 @dataclass(frozen=True)
@@ -425,8 +419,12 @@ class Ladder:
         if left <= 0.0:
             return None
         n_all, n_far = self.facts.n_rows, TABLE.far * made.n_rows
-        n_rows = made.n_rows_in(TABLE.fills * left)
-        if n_rows >= (n_all if n_all <= n_far else TABLE.amply * n_all):
+        if n_all <= n_far:
+            is_in_time = made.n_rows_in(TABLE.fills * left) >= n_all
+        else:  # what solves of any size take is not known well enough to leave it out
+            whole = made._replace(before=(0, 0.0))
+            is_in_time = whole.n_rows_in(TABLE.fills * left) >= TABLE.amply * n_all
+        if is_in_time:
             return self.goal
         n_rows = min(made.n_rows_in(TABLE.largest * left), n_all)
         if n_rows > n_far:
@@ -605,8 +603,7 @@ def _auto(facts: Facts, survey: Survey | None) -> Plan:
         reason = f"{counts}; rounds pay if at most {most_kept:.0%} of the rows represent all"
         first = first._replace(most_kept=most_kept)
         return Rounds(reason, first, None, phases(facts, expected, most_kept), limits, share)
-    seconds = survey.seconds(TABLE.exact_values * expected.values)
-    return Exact(f"{counts}; nothing else is faster", share, seconds=seconds)
+    return Exact(f"{counts}; nothing else is faster", share)
 
 
 def _span(facts: Facts, expected: Expected, survey: Survey, counts: str) -> Span | None:

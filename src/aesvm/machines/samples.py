@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import exp, inf
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
 from aesvm.certificate.records import Record, Records
-from aesvm.formulations.objective import Objective, arrays, worst_optimum
+from aesvm.formulations.objective import Objective, arrays, only, worst_optimum
 from aesvm.formulations.protocol import Array, Formulation, Offsets
 from aesvm.machines.problem import Problem
 from aesvm.machines.results import Terms, TrainedMachines
@@ -26,6 +27,9 @@ _JUDGES, _LEAST_JUDGES = 0.125, 4000
 #: A machine this close to an end of a line is the end, which has fewer vectors.
 _NEAR_END = 0.02
 
+#: The best multiple of a w is looked for from e to one of these powers to e to the other.
+_POWERS = -1.0, 2.0
+
 
 class WholeMachine(NamedTuple):
     """A machine of a sample, as a machine of all rows."""
@@ -33,7 +37,7 @@ class WholeMachine(NamedTuple):
     record: Record
     decided: tuple[NDArray, Array]  #: its vectors, and their coefficients in the decision
     intercept: float
-    multipliers: tuple[NDArray, Array]  #: rows, and what is feasible for the dual of all rows
+    multipliers: tuple[NDArray, Array]  #: rows, and their multipliers
 
     @classmethod
     def one(cls, trained: TrainedMachines, number: int, record: Record) -> WholeMachine:
@@ -52,42 +56,53 @@ def together(found: Sequence[WholeMachine], trained: TrainedMachines) -> Trained
     )
 
 
+class Whole(NamedTuple):
+    """What is known of all rows of a machine."""
+
+    n_rows: int
+    total_cost: float
+    worst_optimum: float
+
+    @classmethod
+    def of(cls, formulation: Formulation, problem: Problem) -> Whole:
+        bounds = problem.bounds
+        worst = worst_optimum(formulation, problem.targets, bounds)
+        return cls(len(problem.rows), float(bounds.sum()), worst)
+
+
 def as_whole(
-    formulation: Formulation, problem: Problem, made: WholeMachine, times_costs: float
+    formulation: Formulation, whole: Whole, made: WholeMachine, times_costs: float
 ) -> WholeMachine:
-    """A machine of a sample, whose costs were multiplied, as a machine of all rows."""
+    """A machine of a sample, whose costs were multiplied, as a machine of all rows.
+
+    Its multipliers are not feasible for the dual of all rows yet (``feasible``).
+    """
     record, (rows, decided) = made.record, made.decided
     if not record.n_rows:  # there was nothing to learn
         return made
-    total = float(problem.bounds.sum())
+    total = whole.total_cost
     ratio, offsets = total / record.total_cost, record.offsets
     scale = formulation.decision(offsets).scale
     times = ratio if formulation.is_homogeneous else 1.0  # w and offsets grow with the costs
     if formulation.is_homogeneous:
         offsets = tuple(times * one for one in offsets)
     decision = formulation.decision(offsets)
-    worst = worst_optimum(formulation, problem.targets, problem.bounds)
     dual = None
     if record.dual_objective is not None:  # of the sample, its rows standing for all
         gain = record.dual_objective + 0.5 * record.squared_norm
         dual = float(formulation.dual_value(ratio * gain, ratio**2 * record.squared_norm))
-    whole = np.zeros(len(problem.rows))
-    given, values = made.multipliers
-    whole[np.searchsorted(problem.rows, given)] = times / times_costs * values
-    whole = formulation.feasible(whole, problem.targets, problem.bounds)
-    held = np.flatnonzero(whole)
     own = replace(
         record,
         exact=False,
-        n_rows=len(problem.rows),
+        n_rows=whole.n_rows,
         n_vectors=len(rows),
         squared_norm=times**2 * record.squared_norm,
         rounding=0.0,
         loss=None,
         loss_reduced=None,
         total_cost=total,
-        worst_optimum=worst,
-        squared_norm_bound=formulation.squared_norm_bound(total, worst),
+        worst_optimum=whole.worst_optimum,
+        squared_norm_bound=formulation.squared_norm_bound(total, whole.worst_optimum),
         offsets=offsets,
         dual_objective=None,
         estimated_dual=dual,
@@ -96,12 +111,52 @@ def as_whole(
         proven=False,
     )
     coefs = times * scale * decided
+    given, values = made.multipliers
     return WholeMachine(
         own,
         (rows, coefs / decision.scale),
         float(decision.intercept),
-        (problem.rows[held].astype(np.int32), whole[held]),
+        (given, times / times_costs * values),
     )
+
+
+def best_multiple(
+    formulation: Formulation, judge: Objective, made: WholeMachine, scores: Array
+) -> tuple[WholeMachine, Array]:
+    """A machine with the best multiple of its w, and its scores, by the rows that judge.
+
+    w is too short, or too long, for all rows: it was learned from some. A few digits are enough.
+    """
+    record, (rows, decided) = made.record, made.decided
+
+    def value(power: float) -> float:
+        t = exp(power)
+        loss = judge.loss(t * scores, judge.best_offsets(t * scores))
+        return 0.5 * t * t * record.squared_norm + float(loss[0])
+
+    found = minimize_scalar(value, bounds=_POWERS, method="bounded", options={"xatol": _NEAR_END})
+    if not 0.0 < record.squared_norm < inf or found.fun >= value(0.0):
+        return made, scores
+    t = exp(found.x)
+    offsets = only(judge.best_offsets(t * scores))
+    before, now = formulation.decision(record.offsets), formulation.decision(offsets)
+    scaled = WholeMachine(
+        replace(record, squared_norm=t * t * record.squared_norm, offsets=offsets),
+        (rows, t * before.scale * decided / now.scale),
+        float(now.intercept),
+        made.multipliers,
+    )
+    return scaled, t * scores
+
+
+def feasible(formulation: Formulation, problem: Problem, made: WholeMachine) -> WholeMachine:
+    """A machine whose multipliers are feasible for the dual of all rows."""
+    given, values = made.multipliers
+    whole = np.zeros(len(problem.rows))
+    whole[np.searchsorted(problem.rows, given)] = values
+    whole = formulation.feasible(whole, problem.targets, problem.bounds)
+    held = np.flatnonzero(whole)
+    return made._replace(multipliers=(problem.rows[held].astype(np.int32), whole[held]))
 
 
 class Line(NamedTuple):
@@ -177,19 +232,24 @@ def n_judges(n_rows: int) -> int:
     return max(_LEAST_JUDGES, int(_JUDGES * n_rows))
 
 
-def sample(
-    prepared: PreparedRows, ranks: NDArray[np.intp], n_rows: int, first: int = 0
-) -> PreparedRows:
-    """A random sample of the rows, whose weights have the sum of its rows' weights.
+def shuffled(prepared: PreparedRows, random: np.random.Generator) -> PreparedRows:
+    """The same, with the rows of each group in random order: samples are of the first."""
+    return prepared._replace(groups=[random.permutation(own) for own in prepared.groups])
+
+
+def sample(prepared: PreparedRows, n_rows: int, first: int = 0) -> PreparedRows:
+    """A random sample of the rows, whose weights stand for all of them.
 
     Groups have the shares that they have of all rows: small ones, of which more rows are taken, by
-    their weights. A larger sample with the same ``first`` holds the smaller ones.
+    their weights. Rows that make up a large share of the weight of their group are all taken, with
+    the weights that they have; the others stand for each other. The sum of the weights is the
+    sample's share of all rows, of the sum of all. A larger sample with the same ``first`` holds the
+    smaller ones, where no row is so heavy.
 
     Parameters
     ----------
     prepared : PreparedRows
-    ranks : ndarray
-        A random order of all rows.
+        With groups in random order (``shuffled``).
     n_rows : int
     first : int, default=0
         The rows before this one, in that order, are taken only where there are not enough others.
@@ -201,20 +261,43 @@ def sample(
     >>> from aesvm.sets.derive import prepare
     >>> groups = np.repeat([0, 1], [90, 60])
     >>> prepared = prepare(np.arange(150.0)[:, None], groups, np.ones(150))
-    >>> chosen = sample(prepared, np.arange(150), 50)
+    >>> chosen = sample(prepared, 50)  # in the order that they have
     >>> [len(own) for own in chosen.groups], float(chosen.weights[:90].sum())
     ([30, 20], 30.0)
-    >>> sample(prepared, np.arange(150), 50, first=50).groups[1][:3]
+    >>> sample(prepared, 50, first=50).groups[1][:3]
     array([110, 111, 112])
     """
     n_all, weights = len(prepared.rows), np.zeros(len(prepared.weights))
     groups = []
     for own in prepared.groups:
         size = min(len(own), max(_LEAST_OF_GROUP, -(-n_rows * len(own) // n_all)))
-        order = np.roll(own[np.argsort(ranks[own])], -min(len(own), first * len(own) // n_all))
-        groups.append(np.sort(order[:size]))
-        share = prepared.weights[own].sum() / prepared.weights[groups[-1]].sum()
-        weights[groups[-1]] = share * prepared.weights[groups[-1]]
+        given = prepared.weights[own]
+        is_heavy = heavy_rows(given, size)
+        heavy, others = own[is_heavy], own[~is_heavy]
+        light = np.roll(others, -(first * len(others) // n_all))[: size - len(heavy)]
+        groups.append(np.sort(np.concatenate([heavy, light])))
+        weights[heavy] = given[is_heavy]
+        share = given[~is_heavy].sum() / prepared.weights[light].sum()
+        weights[light] = share * prepared.weights[light]
     rows = np.sort(np.concatenate(groups))
-    weights *= prepared.weights[rows].sum() / weights[rows].sum()
+    weights *= len(rows) / n_all
     return prepared._replace(rows=rows, weights=weights, groups=groups)
+
+
+def heavy_rows(weights: Array, size: int) -> NDArray[np.bool_]:
+    """Rows that would be in a sample of this size once or more, if it were drawn by weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from aesvm.machines.samples import heavy_rows
+    >>> heavy_rows(np.array([1.0, 1.0, 50.0, 2.0, 1.0]), 3)
+    array([False, False,  True, False, False])
+    """
+    is_heavy = np.zeros(len(weights), dtype=bool)
+    while True:
+        left = size - np.count_nonzero(is_heavy)
+        more = ~is_heavy & (weights * left > weights[~is_heavy].sum())
+        if not more.any():
+            return is_heavy
+        is_heavy |= more

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.certificate.history import FitHistory
+from aesvm.certificate.text import duration
 from aesvm.formulations.objective import Objective, only, tol_of
 from aesvm.formulations.objective import n_support as count_support
 from aesvm.formulations.protocol import Formulation, Offsets
@@ -34,6 +35,9 @@ from aesvm.solver.state import Solution
 
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
+
+#: How long a solve will go on is said from this share on.
+_SOME = 0.02
 
 #: From this share on, the bar of a solve that takes more kernel values than expected slows down.
 _NEARLY = 0.75
@@ -173,17 +177,21 @@ class Trainer:
             prepared = starts.prepared(number, precision.values, rows, variables)
             if start is not None:
                 alpha, known = start
-        n_expected = self._n_values_expected(own, len(rows))
-        n_iter, n_values, was_cut = 0, 0, False
+        n_expected = self._n_values_expected(own)
+        n_iter, n_values, was_cut, started = 0, 0, False, time.perf_counter()
         enough = self.enough if own.coverage.exact else None
 
         def watch(violation: float, n_more: int, n_more_values: int) -> bool:
             """Report the solve; True ends it, after one iteration at least."""
             nonlocal was_cut
-            task.reach(done_of(n_values + n_more_values, n_expected))
+            done = done_of(n_values + n_more_values, n_expected)
+            task.reach(done)
+            left = ""
+            if self.alone and self.support_share is not None and done > _SOME:
+                left = duration((time.perf_counter() - started) * (1.0 - done) / done)
             self.progress.say_now_and_then(
                 f"solve: SVM {number + 1:,} of {len(self.n_iter):,} at KKT violation "
-                f"{violation:.3g} after {n_iter + n_more:,} iterations"
+                f"{violation:.3g} after {n_iter + n_more:,} iterations{left and f'; {left} left'}"
             )
             was_cut = n_iter + n_more > 0 and task.is_over()
             return was_cut
@@ -231,16 +239,16 @@ class Trainer:
             starts.keep(number, precision.values_of_scores, rows, variables, solution)
         return self._machine(own, variables.rows, solution)
 
-    def _n_values_expected(self, own: TrainingSet, n_variables: int) -> float:
+    def _n_values_expected(self, own: TrainingSet) -> float:
         """Kernel values that a solve is expected to take.
 
         The bar counts these: a violation falls slowly at first, and fast at the end.
         """
         share = TABLE.support_share if self.support_share is None else self.support_share
-        n_support = share * n_variables
+        n_support = share * len(own.rows)
         if own.positions_before is not None:
             n_support = count_support(self.formulation, own.positions_before)
-        return TABLE.exact_values * n_variables * max(n_support, 1)
+        return TABLE.exact_values * len(own.rows) * max(n_support, 1)
 
     def _machine(self, own: TrainingSet, at: NDArray[np.intp], solution: Solution) -> Machine:
         """The SVM of a solution; ``at``: the row of the set that each variable is of."""

@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils._param_validation import HasMethods, StrOptions
 
-from aesvm.estimators.validation import Interval
+from aesvm.estimators.validation import Interval, Seconds
 from aesvm.model_selection.grids import paper_grid, svm_distributions, svm_grid
 from aesvm.model_selection.paths import svm_of
 from aesvm.model_selection.shared_search import SharedSearch
@@ -29,7 +29,7 @@ from aesvm.runtime.scikit_learn import run_search
 #: Constraints of the parameters that scikit-learn's searches do not have.
 _CONSTRAINTS: dict[str, list] = {
     "memory": [str, os.PathLike, HasMethods(["cache"]), None],
-    "time_limit": [None, Interval(Real, 0.0, None, closed="left")],
+    "time_limit": [None, Seconds()],
 }
 
 

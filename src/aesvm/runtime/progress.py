@@ -17,7 +17,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from math import inf
+from decimal import Decimal
+from math import inf, nan
+from numbers import Real
 from typing import Any, Self
 
 #: Steps of a bar that is weighted, and the most bars there are.
@@ -34,6 +36,24 @@ def say(estimator: Any, message: str) -> None:
     """Print a line about a fit, where ``verbose`` asks for it."""
     if estimator.verbose:
         print(f"[{type(estimator).__name__}] {message}", flush=True)
+
+
+def as_seconds(value: Any) -> float:
+    """A real number of any type as a float; NaN where it is none, or too large for one.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from aesvm.runtime.progress import as_seconds
+    >>> as_seconds(Fraction(1, 2)), as_seconds(True), as_seconds("1"), as_seconds(10**400)
+    (0.5, nan, nan, nan)
+    """
+    if isinstance(value, bool) or not isinstance(value, Real | Decimal):
+        return nan
+    try:
+        return float(value)
+    except (OverflowError, ValueError):  # of Decimal("sNaN"), too
+        return nan
 
 
 class OutOfTimeError(Exception):

@@ -32,7 +32,6 @@ from aesvm.solver.stagnation import Stagnation, fall
 from aesvm.solver.state import DualState, check_finite
 from aesvm.solver.working_set import (
     FALL,
-    INNER,
     REST,
     RISE,
     UPDATES,
@@ -47,10 +46,12 @@ from aesvm.solver.working_set import (
 #: Variables solved for together.
 WORKING_SET = 1024
 
-#: ``INNER`` where kernel values take long to compute: what is solved more precisely moves more
-#: variables, and fewer of them are support vectors in the end. (With 0.1 in place of 0.3 mnist took
-#: 1.2 times the kernel values, and w8a 1.1 times. With few features, iterations take as long.)
-_KEPT_INNER = 0.3
+#: The fraction of its violation that a working set is solved to, and that where kernel values take
+#: long to compute: what is solved more precisely moves more variables, and fewer of them are
+#: support vectors in the end. (With 0.1 in place of 0.2, heart2020, flights, covtype and ijcnn1
+#: took 2 to 9 % more kernel values and 10 % more pair updates; with 0.3 a fifth more iterations.
+#: With 0.1 in place of 0.3 mnist took 1.2 times the kernel values, and w8a 1.1 times.)
+_INNER, _KEPT_INNER = 0.2, 0.3
 
 #: Working sets of variables in play of which all kernel values are held, where the cache has room
 #: for these; and of rows in play of which they always are. (With 4 in place of 2, solves with many
@@ -63,9 +64,9 @@ _HELD, _ALWAYS_HELD = 4, 2
 _POOL, _POOL_INNER = 2, 0.2
 
 #: Pools become ``_LARGER`` times as large once one has left more than ``_TOO_SMALL`` of the
-#: violation: others then violate as much. The cache has room for half of a pool's kernel values.
-#: (Kernel values fell by 7 to 13 % on covtype (16, 4) and heart2020. With room for all of them,
-#: half as much was gained.)
+#: violation: others then violate as much. The cache has room for the kernel rows of variables that
+#: are free. (Kernel values fell by 7 to 13 % on covtype (16, 4) and heart2020, and by as much again
+#: on 255,836 rows of heart2020.)
 _LARGER, _TOO_SMALL = 2, 0.5
 
 #: The fraction of variables in play that is worth the copying, once it rests. (With 0.3 in place of
@@ -114,7 +115,6 @@ class HostDual:
         self._enter(np.arange(n))
         fit = isqrt(cache_bytes // self.columns.dtype.itemsize)
         self.most_held = min(_HELD * WORKING_SET, fit)
-        self.most_pooled = isqrt(2 * cache_bytes // self.columns.dtype.itemsize)
         self.cache = RowCache(len(self.points), cache_bytes, self.columns.dtype)
         self.square = np.empty(WORKING_SET**2, dtype=self.columns.dtype)
         self._hold()
@@ -205,7 +205,7 @@ class HostDual:
             self.recent = choose(*given)
             chosen = np.sort(self.recent)
             block = self._block(chosen)
-            inner = _KEPT_INNER if self.columns.worth_keeping else INNER
+            inner = _KEPT_INNER if self.columns.worth_keeping else _INNER
             tol = max(tol, inner * self._violation())
         else:
             chosen = np.arange(len(self.coefs))
@@ -226,8 +226,10 @@ class HostDual:
         self.coefs[chosen] = coefs
         self.moves[chosen] = possible_moves(coefs, lower, upper)
         moved = np.flatnonzero(changes)
-        points, which = np.unique(self.at[chosen[moved]], return_inverse=True)
-        total = np.bincount(which, changes[moved], len(points)).astype(np.float64, copy=False)
+        points, total = self.at[chosen[moved]], changes[moved]
+        if not self.by_row:
+            points, which = np.unique(points, return_inverse=True)
+            total = np.bincount(which, total, len(points)).astype(np.float64, copy=False)
         self.problem.total_moved += float(np.abs(total).sum())
         if self.gram is None:
             self._update(points, total)
@@ -346,7 +348,8 @@ class HostDual:
         free = self.moves == RISE + FALL
         n_free = int(np.count_nonzero(free))
         least, most = _POOL * n_free, len(free) // 2
-        size = min(max(least, min(self.pool_multiple * n_free, self.most_pooled)), most)
+        fit = self.cache.values.size // max(n_free, 1)
+        size = min(max(least, min(self.pool_multiple * n_free, fit)), most)
         is_worth_it = 2 * n_free > WORKING_SET and least <= most
         if self.columns.worth_keeping or self.gram is not None or not is_worth_it:
             return

@@ -15,6 +15,9 @@ import numpy as np
 
 from aesvm.runtime.jit import jit, minimum
 
+#: Variables that are looked through together.
+_CHUNK = 64
+
 #: Stands for infinity, which ``fastmath`` does not know.
 HUGE = 1e300
 
@@ -46,7 +49,7 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
         largest = max(largest, abs(diag[i]))
     flat = 1e-12 * largest + 1e-300
     # added to a slope, these take those out of the running that cannot rise, or fall
-    no_rise, no_fall = np.empty(n), np.empty(n)
+    no_rise, no_fall, losses = np.empty(n), np.empty(n), np.empty(_CHUNK)
     for i in range(n):
         no_rise[i] = 0.0 if coefs[i] < upper[i] else HUGE
         no_fall[i] = 0.0 if coefs[i] > lower[i] else HUGE
@@ -59,8 +62,8 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
             begin = 0 if g == 0 else ends[g - 1]
             end = ends[g]
             lowest, highest, chunk = HUGE, HUGE, begin
-            for c in range(begin, end, 64):
-                here = slopes[c : min(c + 64, end)]
+            for c in range(begin, end, _CHUNK):
+                here = slopes[c : min(c + _CHUNK, end)]
                 rise, fall = no_rise[c : c + here.size], no_fall[c : c + here.size]
                 low, high = HUGE, HUGE
                 for k in range(here.size):
@@ -72,13 +75,13 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
             if -highest - lowest > violation:
                 violation = -highest - lowest
                 first, last = begin, end
-                for k in range(chunk, min(chunk + 64, end)):
+                for k in range(chunk, min(chunk + _CHUNK, end)):
                     if slopes[k] + no_rise[k] == lowest:
                         i = k
                         break
         if i < 0:
             break
-        j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat)
+        j, eta = _partner(K[i], diag, slopes, no_fall, i, first, last, flat, losses)
         if j < 0:
             break
         difference = slopes[j] - slopes[i]
@@ -98,12 +101,12 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
 
 
 @jit
-def _partner(row, diag, slopes, no_fall, i, first, last, flat):
+def _partner(row, diag, slopes, no_fall, i, first, last, flat, losses):
     """The variable that, falling while i rises, lowers the objective most; and the curvature."""
     best, chunk = 0.0, -1
     slope, corner = slopes[i], diag[i]
-    for c in range(first, last, 64):
-        here = slopes[c : min(c + 64, last)]
+    for c in range(first, last, _CHUNK):
+        here = slopes[c : min(c + _CHUNK, last)]
         end = c + here.size
         fall, curve, line = no_fall[c:end], diag[c:end], row[c:end]
         top = 0.0
@@ -115,11 +118,17 @@ def _partner(row, diag, slopes, no_fall, i, first, last, flat):
             best, chunk = top, c
     if chunk < 0:
         return -1, 0.0
-    j, top = -1, 0.0
-    for k in range(chunk, min(chunk + 64, last)):
-        difference = minimum(slope - slopes[k] + no_fall[k], 0.0)
-        eta = corner + diag[k] - 2.0 * np.float64(row[k])
-        gain = difference * difference / max(eta, flat)
-        if gain > top:
-            j, top = k, gain
+    # which of the chunk it was: the same again, written down
+    here = slopes[chunk : min(chunk + _CHUNK, last)]
+    end = chunk + here.size
+    fall, curve, line = no_fall[chunk:end], diag[chunk:end], row[chunk:end]
+    for k in range(here.size):
+        difference = minimum(slope - here[k] + fall[k], 0.0)
+        eta = -minimum(2.0 * np.float64(line[k]) - corner - curve[k], -flat)
+        losses[k] = -(difference * difference) / eta
+    j = 0
+    for k in range(here.size):
+        if losses[k] < losses[j]:
+            j = k
+    j += chunk
     return j, corner + diag[j] - 2.0 * np.float64(row[j])
