@@ -76,13 +76,13 @@ class Work(NamedTuple):
     rest: Any  #: int8, of variables: for how many iterations each has rested at a bound
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
-    inside: Any  #: float64: numbers of each variable of a working set, while that is solved for
+    bounds: Any  #: float64: slopes, and how far from its bounds each variable of a working set is
     seen: Any  #: float32: slopes of a working set
     ways: Any  #: uint8: what each of its variables can do
     corner: Any  #: what the pairs of a subset are curved by
     movers: Any  #: int32: the variables that moved in a subset
     arrivals: Any  #: uint32: how often blocks came to where they wait for each other
-    told: Any  #: int32: what the first block tells the others
+    n_movers: Any  #: int32: how many they are; -1 where the working set is solved
     summary: Any  #: float64
 
     @classmethod
@@ -104,13 +104,13 @@ class Work(NamedTuple):
             rest=xp.zeros(n, dtype=np.int8),
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
-            inside=xp.zeros(6 * size),
+            bounds=xp.zeros(6 * size),
             seen=xp.zeros(size, dtype=np.float32),
             ways=xp.zeros(size, dtype=np.uint8),
             corner=xp.empty(subset**2, dtype=dtype),
             movers=whole(subset),
             arrivals=xp.zeros(1, dtype=np.uint32),
-            told=whole(1),
+            n_movers=whole(1),
             summary=xp.zeros(len(Summary) + 2),
         )
 
@@ -488,13 +488,13 @@ def solve_working_set(
         np.float64(tol),
         np.float64(inner),
         np.int64(limit),
-        work.inside,
+        work.bounds,
         work.seen,
         work.ways,
         work.corner,
         work.movers,
         work.arrivals,
-        work.told,
+        work.n_movers,
         work.moved_rows,
         work.moves,
         work.n_moved,

@@ -40,6 +40,11 @@ __device__ void wait_for_blocks(unsigned *arrivals)
 // What a variable of a working set can do, and the group it is of.
 enum { RISES = 1, FALLS = 2, OF_SECOND = 4 };
 
+__device__ __forceinline__ int ways_of(double up, double down, int group)
+{
+    return (up > 0 ? RISES : 0) | (down > 0 ? FALLS : 0) | (group ? OF_SECOND : 0);
+}
+
 // What a block needs to choose a subset: of each bin the variables that are there, those to rise in the
 // lower half of its bits and those to fall in the upper half.
 struct Choice {
@@ -142,7 +147,8 @@ __device__ int choose_subset(
     float most = -INFINITE;
     int size = 0;
     for (int g = 0; g < n_groups; g++) {
-        const unsigned members = g ? of_second : ~of_second, can_rise = rises & members, can_fall = falls & members;
+        const unsigned members = g ? of_second : ~of_second;
+        const unsigned can_rise = rises & members, can_fall = falls & members;
         float low = INFINITE, high = -INFINITE;
 #pragma unroll
         for (int p = 0; p < PER_THREAD; p++) {
@@ -188,7 +194,7 @@ struct Subset {
     double own[SUBSET];                  // K_kk
     double before[SUBSET];               // ``up`` in the beginning
     float2 room[SUBSET];                 // ``up`` and ``down`` in single precision
-    float2 reach[SUBSET];                // what a slope is subtracted from where it can rise; 0 where it can fall
+    float2 reach[SUBSET];                // the highest slope where it can rise; 0 where it can fall
     int group[SUBSET];
 };
 
@@ -395,7 +401,7 @@ __device__ void copy_values(real *to, const real *from, int n)
     }
 }
 
-// The dual in the variables chosen. ``block`` has their kernel values, ``inside`` room for six numbers
+// The dual in the variables chosen. ``block`` has their kernel values, ``bounds`` room for six numbers
 // of each of a working set: slopes, how far each can rise and fall, the width between its bounds, its own
 // kernel value, and what those move by that move in a subset; ``seen`` slopes in single precision, and
 // ``ways`` what each can do; ``corner`` what the pairs of a subset are curved by.
@@ -406,8 +412,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     const real *block, const int *chosen, const int *n_chosen, const int *numbers,
     const double *scores, const int *at, double *coefs, const double *linear, const double *lower,
     const double *upper, const signed char *groups, int n_groups, double tol, double inner,
-    long long limit, double *inside, float *seen, unsigned char *ways, real *corner, int *movers,
-    unsigned *arrivals, int *told, int *moved_rows, double *moves, int *n_moved, double *summary)
+    long long limit, double *bounds, float *seen, unsigned char *ways, real *corner, int *movers,
+    unsigned *arrivals, int *n_movers, int *moved_rows, double *moves, int *n_moved, double *summary)
 {
     DYNAMIC_SHARED(double, memory);
     Choice &choice = *reinterpret_cast<Choice *>(memory);
@@ -416,7 +422,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     __shared__ int subset[SUBSET], movers_here[SUBSET], updated;
     const int thread = threadIdx.x, n = *n_chosen;
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
-    double *slope = inside, *up = slope + WORKING_SET, *down = up + WORKING_SET;
+    double *slope = bounds, *up = slope + WORKING_SET, *down = up + WORKING_SET;
     double *width = down + WORKING_SET, *own = width + WORKING_SET, *change = own + WORKING_SET;
     for (int k = everywhere; k < n; k += all) {
         const int v = chosen[k], group = groups[v];
@@ -428,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         up[k] = upper[v] - coefs[v], down[k] = coefs[v] - lower[v], width[k] = upper[v] - lower[v];
         own[k] = (double)block[(long long)k * (WORKING_SET + 1)];
         seen[k] = (float)slope[k];
-        ways[k] = (up[k] > 0 ? RISES : 0) | (down[k] > 0 ? FALLS : 0) | (group ? OF_SECOND : 0);
+        ways[k] = ways_of(up[k], down[k], group);
     }
     const double enough = fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
@@ -441,8 +447,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         if (!size) break;
         for (int e = everywhere; e < size * SUBSET; e += all) {
             const int k = e / SUBSET, m = e % SUBSET;
-            const long long row = (long long)subset[k] * WORKING_SET;
-            corner[e] = m < size ? (real)own[subset[k]] + (real)own[subset[m]] - 2 * block[row + subset[m]] : (real)0;
+            corner[e] = 0;
+            if (m >= size) continue;
+            const long long one = subset[k], other = subset[m];
+            corner[e] = (real)own[one] + (real)own[other] - 2 * block[one * WORKING_SET + other];
         }
         wait_for_blocks(arrivals);
         if (blockIdx.x == 0) {
@@ -462,28 +470,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             }
             __syncthreads();
             updates += updated;
-            int n_movers = 0;
+            int moved = 0;
             double fall = 0;
             for (int first = 0; first < size; first += THREADS) {
                 const int k = first + thread, s = k < size ? subset[k] : 0;
                 const double by = k < size ? of.before[k] - of.up[k] : 0;
                 int total;
-                const int rank = n_movers + rank_in_block(by != 0, &total);
+                const int rank = moved + rank_in_block(by != 0, &total);
                 if (by != 0) {
                     change[rank] = by, movers[rank] = s;
                     up[s] = of.up[k], down[s] = of.down[k];
-                    ways[s] = (up[s] > 0 ? RISES : 0) | (down[s] > 0 ? FALLS : 0) | (of.group[k] ? OF_SECOND : 0);
+                    ways[s] = ways_of(up[s], down[s], of.group[k]);
                     fall -= 0.5 * by * of.slope[k];
                 }
-                n_movers += total;
+                moved += total;
             }
             fell += sum_of_block(fall);
-            if (thread == 0) *told = updated == 0 || updates >= limit ? -1 : n_movers;
+            if (thread == 0) *n_movers = updated == 0 || updates >= limit ? -1 : moved;
         }
         wait_for_blocks(arrivals);
-        const int n_movers = *told;
-        if (n_movers < 0) break;
-        for (int m = thread; m < n_movers; m += THREADS) movers_here[m] = movers[m], change_here[m] = change[m];
+        const int n_here = *n_movers;
+        if (n_here < 0) break;
+        for (int m = thread; m < n_here; m += THREADS) movers_here[m] = movers[m], change_here[m] = change[m];
         __syncthreads();
         // a block has some columns, and each of its threads some of the movers for one of these
         const int across = (WORKING_SET + gridDim.x - 1) / gridDim.x;
@@ -494,7 +502,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             const bool here = part < parts && first + column < across && k < n;
             double sum = 0;
 #pragma unroll 8
-            for (int m = here ? part : n_movers; m < n_movers; m += parts)
+            for (int m = here ? part : n_here; m < n_here; m += parts)
                 sum += change_here[m] * (double)block[(long long)movers_here[m] * WORKING_SET + k];
             sums[thread] = sum;
             __syncthreads();
