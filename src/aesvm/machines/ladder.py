@@ -88,6 +88,12 @@ _LONGER = 2.0
 #: How many standard errors an estimate is given with.
 _ERRORS = 2.0
 
+#: The name of a machine that was not solved for to the end.
+_CUT = "an exact SVM that was cut short"
+
+#: What is said of a model without w. (Of a w that was cut short, the best multiple may be 0.)
+_CONSTANT = ", which predicts a constant: w = 0 has the lowest objective of its multiples"
+
 #: The share of the progress bar's rest that a rung takes.
 _SHARES = {Sample: 0.05, Exact: 1.0}
 
@@ -109,6 +115,7 @@ class Made(NamedTuple):
     n_sampled: NDArray[np.intp]  #: the rows that each was learned from
     scores: list[Array]  #: of each, at the rows that it is judged by
     objectives: Array  #: of each, where these rows stand for all; infinite without a w
+    n_rows: int  #: of the largest sample, all machines together
 
     @property
     def objective(self) -> float:
@@ -196,9 +203,9 @@ class _Climb:
         self.cut, self.cut_after = trained, before - self._left()
         n_rows = trained.records["n_rows"]
         if trained.only is not None:
-            self._take(self._judged("an exact SVM that was cut short", trained, n_rows, True))
+            self._take(self._judged(_CUT, trained, n_rows, self.best.n_rows, True))
         else:  # of several machines, those that were not cut are better
-            made = Made("exact", trained, n_rows, self.best.scores, self.best.objectives)
+            made = self.best._replace(name="exact", trained=trained, n_sampled=n_rows)
             is_better = trained.converged & ~np.isnan(objectives)
             self.best = _put_together(self.best, made, is_better)
         return None
@@ -241,7 +248,10 @@ class _Climb:
         if not rung.is_further:
             self._more_judges(n_rows)
         made = self._judged(
-            f"the SVM of a sample of {n_rows:,} rows", self._of_all(trained, times), n_sampled
+            f"the SVM of a sample of {n_rows:,} rows",
+            self._of_all(trained, times),
+            n_sampled,
+            n_rows,
         )
         return made, Sampled(n_rows, seconds, self.sampled[:2])
 
@@ -279,13 +289,14 @@ class _Climb:
         self.judges = _Judges(found, n_more)
         if self.best is not None:
             best = self.best
-            self.best = self._judged(best.name, best.trained, best.n_sampled)
+            self.best = self._judged(best.name, best.trained, best.n_sampled, best.n_rows)
 
     def _judged(
         self,
         name: str,
         trained: TrainedMachines,
         n_sampled: NDArray,
+        n_rows: int,
         scores_known: bool = False,
     ) -> Made:
         """Machines with their objectives, by the rows that all are judged by.
@@ -313,7 +324,7 @@ class _Climb:
             loss = objective.loss(own, arrays(one.record.offsets))
             objectives[number] = 0.5 * max(one.record.squared_norm, 0.0) + float(loss[0])
         self.look = Look(n_values, max(before - self._left(), 0.0)) if n_values else self.look
-        return Made(name, together(found, trained), n_sampled, scores, objectives)
+        return Made(name, together(found, trained), n_sampled, scores, objectives, n_rows)
 
     def _take(self, made: Made) -> None:
         """The best machines on the lines from those so far to others; those so far if no better."""
@@ -370,11 +381,11 @@ class _Climb:
             found.append(WholeMachine(record, decided, float(decision.intercept), multipliers))
         trained = together(found, made.trained)
         trained = trained._replace(solved=np.union1d(best.trained.solved, trained.solved))
+        name, n_rows = made.name, made.n_rows
         if is_mean:
-            name = f"a mean of SVMs of samples, the largest of {int(n_sampled.max()):,} rows"
-        else:
-            name = made.name
-        return Made(name, trained, n_sampled, scores, objectives)
+            n_rows = max(best.n_rows, n_rows)
+            name = f"a mean of SVMs of samples, the largest of {n_rows:,} rows"
+        return Made(name, trained, n_sampled, scores, objectives, n_rows)
 
     def _scores_by(
         self,
@@ -419,7 +430,8 @@ class _Climb:
         trained = self._seen(best)
         seconds = self._seconds_of_exact()
         takes = "" if seconds is None else f"the exact SVM takes {duration(seconds)}, and "
-        self.progress.end_by_plan(f"{takes}the model is {best.name}")
+        constant = "" if trained.records["squared_norm"].any() else _CONSTANT
+        self.progress.end_by_plan(f"{takes}the model is {best.name}{constant}")
         trained = self._bounded(trained)._replace(history=self.steps)
         n_vectors = None
         if not trained.records["exact"].all():
@@ -555,10 +567,9 @@ def _put_together(best: Made, made: Made, is_better: NDArray[np.bool_]) -> Made:
     scores = [(made if better else best).scores[k] for k, better in enumerate(is_better)]
     objectives = np.where(is_better, made.objectives, best.objectives)
     n_sampled = np.where(is_better, made.n_sampled, best.n_sampled)
-    is_exact = trained.records["exact"].astype(bool)
-    n_exact, largest = np.count_nonzero(is_exact), int(n_sampled[~is_exact].max(initial=0))
+    n_exact, n_rows = np.count_nonzero(trained.records["exact"]), max(best.n_rows, made.n_rows)
     name = "a mean of SVMs of samples"
     if n_exact:
         name = f"{n_exact:,} exact SVMs and others of samples"
-    name += f", the largest of {largest:,} rows"
-    return Made(name, trained, n_sampled, scores, objectives)
+    name += f", the largest of {n_rows:,} rows"
+    return Made(name, trained, n_sampled, scores, objectives, n_rows)

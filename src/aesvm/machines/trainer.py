@@ -39,7 +39,8 @@ _STEPS = 20
 #: How long a solve will go on is said from this share on.
 _SOME = 0.02
 
-#: From this share on, the bar of a solve that takes more kernel values than expected slows down.
+#: From this share on, the bar of a solve that takes more kernel values than expected slows down,
+#: and no line says how long the solve will go on: it may take many more, or updates alone.
 _NEARLY = 0.75
 
 #: A solve with a start begins in single precision up to this many times the errors that others
@@ -116,8 +117,13 @@ class Trainer:
     def note_cut(self, n_cut: int) -> None:
         """Note how many of the machines in the end a callback has cut short."""
         if n_cut and self.progress.is_over():
-            for _ in range(n_cut):
-                self.progress.cut_short(f"a solve ended before tol={self.options.tol:g}")
+            before = f"before tol={self.options.tol:g}"
+            if self.alone:
+                self.progress.cut_short(f"a solve ended {before}")
+            else:
+                self.progress.cut_short(
+                    f"{n_cut:,} of {self.n_machines:,} pairs of classes were cut short, {before}"
+                )
 
     def say_trained(self, trained: TrainedMachines, started: float) -> None:
         """Print a line about all machines of a fit."""
@@ -187,7 +193,8 @@ class Trainer:
             done = done_of(n_values + n_more_values, n_expected)
             task.reach(done)
             left = ""
-            if self.alone and self.support_share is not None and done > _SOME:
+            is_told = self.alone and self.support_share is not None
+            if is_told and _SOME < done <= _NEARLY:
                 left = duration((time.perf_counter() - started) * (1.0 - done) / done)
             self.progress.say_now_and_then(
                 f"solve: SVM {number + 1:,} of {len(self.n_iter):,} at KKT violation "
