@@ -21,7 +21,7 @@ from aesvm.machines import outlook, trainer
 from benchmarks.report import Report, show
 from benchmarks.time_limit import PROBLEMS, problem_of
 
-#: Problems that take longer than their numbers of rows say, by the one that they are of.
+#: Problems with parameters that make them harder: the dataset, and the parameters.
 HARDER: dict[str, tuple[str, dict[str, Any]]] = {
     "covtype, C=16": ("covtype", {"C": 16.0, "gamma": 4.0}),
     "a9a, C=100": ("a9a", {"C": 100.0, "gamma": 1 / 16}),
@@ -64,7 +64,7 @@ def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
     later = [
         (at - found["began"]) / done
         for at, done in found["reached"]
-        if at - found["began"] >= 0.1 * took and done > trainer._SOME
+        if at - found["began"] >= 0.1 * took and done > trainer._LEAST_DONE
     ]
     is_alone = len(model.intercept_) == 1
     return {
@@ -74,12 +74,12 @@ def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
         "took s": took,
         "expected / took": expected / took,
         "after a tenth": later[0] / took if later and is_alone else None,
-        "pilots %": 100.0 * found["cost"] / took,
+        "small SVMs %": 100.0 * found["cost"] / took,
     }
 
 
 def expected(report: Report) -> None:
-    """All problems, of each a half and all of at most 100,000 rows."""
+    """Fits to half and to all of the rows of each problem, which has at most 100,000 of them."""
     lines: list[dict] = []
     for name in [*PROBLEMS, *HARDER]:
         base, parameters = HARDER.get(name, (name, PROBLEMS.get(name, {})))

@@ -1,13 +1,15 @@
 """What an exact fit is expected to take, before the work begins: kernel values, and seconds.
 
-Two pilots, the exact SVMs of a twelfth of the rows and of a quarter of these, tell how fast support
-vectors, updates and free variables become more: each as a power of the number of rows. The kernel
-values are rows times support vectors, as many times as the pilot computed them:
+Two small SVMs, the exact ones of 1/12 and of 1/48 of the rows, have fewer support vectors, updates
+and free variables than the SVM of all rows. Each count is taken to grow as a power of the number of
+rows, and the two SVMs tell the power. Kernel values are rows times support vectors, times what the
+larger of the two computed for each of these:
 
     seconds = kernel values x seconds of one + updates x seconds of one
 
-Kernel values are timed in a block like those of a solve. (The pilot's seconds do not tell: the
-pilot took 1/5 to 1/150 of the fit.) docs/benchmarks.md has what was expected and what fits took.
+The time of a kernel value is measured, in a block like those of a solve. That of an update is fixed
+(``_UPDATE``), as it was on one machine. (The seconds of the small SVMs do not tell: the larger one
+took 1/5 to 1/150 of the fit.) docs/benchmarks.md has what was expected and what fits took.
 """
 
 from __future__ import annotations
@@ -32,23 +34,25 @@ from aesvm.machines.sharing import SharedWork
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 
-#: The larger pilot has this part of the rows of its machine, the smaller one a quarter of it. They
-#: take some hundredths of the time of the fit.
-_PILOT, _SMALLER = 12, 4
+#: The larger of the two small SVMs has 1/12 of the rows of its machine, the smaller one a quarter
+#: of these. Both took 0.6 to 3.5 % of fits over five seconds, and up to a fifth of shorter ones.
+_LARGER, _SMALLER = 12, 4
 
-#: So many machines have pilots, and stand for the others by their squared numbers of rows.
+#: Small SVMs are trained of so many machines, which stand for the others by their squared numbers
+#: of rows. (For each of the 45 pairs of ten classes they would take up to six times as long.)
 _MACHINES = 8
 
 #: Seconds of an update of two variables. (Beside the kernel values it was 1.8 to 3.5 microseconds
 #: on heart2020, covtype at C=16, a9a at C=100 and a regression of 40,000 rows.)
 _UPDATE = 2e-6
 
-#: Columns and lines of the block of kernel values that is timed.
+#: Columns and lines of the block of kernel values that is timed: too large for the processor's
+#: caches, as in a solve, and some hundredths of a second of work.
 _COLUMNS, _LINES = 20_000, 512
 
-
-#: What is said: from this many times the seconds that are expected, to that many. (Of 24 fits that
-#: took over a second, 18 took as long as that, and of ten that took over five seconds nine.)
+#: What is said: from this many times the seconds that are expected, to that many. Both were chosen
+#: on the fits of docs/benchmarks.md. (Of 24 of these that took over a second, 18 took as long as
+#: that, and of ten that took over five seconds nine. Other fits may do worse.)
 _LEAST, _MOST = 1 / 1.5, 2.5
 
 #: What is expected is measured where there are this many rows.
@@ -78,8 +82,7 @@ def expect(context: FitContext, prepared: PreparedRows, plan: Exact) -> Exact:
     seconds = between(_LEAST * found.seconds, _MOST * found.seconds)
     context.progress.say(f"memory: some {memory}; time: {seconds}")
     squared_rows = context.data.squared_sizes(prepared.rows)
-    # for progress: the support vectors that make up these kernel values
-    return replace(plan, support_share=found.n_values / (TABLE.exact_values * squared_rows))
+    return replace(plan, values_share=found.n_values / squared_rows)
 
 
 def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook:
@@ -100,7 +103,7 @@ def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook
         if formulation.constant(problem.targets) is not None:
             continue
         shuffled = pilots.shuffled(problem)
-        parts = [max(n_rows // part, 2) for part in (_PILOT * _SMALLER, _PILOT)]
+        parts = [max(n_rows // part, 2) for part in (_LARGER * _SMALLER, _LARGER)]
         fewer, more = (pilots.trained(number, shuffled, part) for part in parts)
         times = n_rows / parts[1]
         n_support = min(_grown(fewer.n_support, more.n_support, times), n_rows)
@@ -128,7 +131,7 @@ def _n_free(formulation: Formulation, machine: Machine) -> int:
 
 
 def _grown(fewer: int, more: int, times: float) -> float:
-    """A count of ``times`` the rows, by those of two pilots.
+    """A count of ``times`` the rows, by those of two small SVMs.
 
     Examples
     --------
