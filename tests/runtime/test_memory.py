@@ -99,9 +99,7 @@ def test_memory_is_said_where_lines_are_asked_for(parameters, least, moons, monk
     told = clone(model).set_params(verbose=1).fit(*moons)
     said = capsys.readouterr().out
     (line,) = re.findall(r"memory: some ([\d.]+) MB beside the rows", said)
-    assert ("; time: less than a second" in said or bool(re.search(r"; time: .* to \d", said))) == (
-        "max_vectors" not in parameters
-    )
+    assert ("; time: " in said) == ("max_vectors" not in parameters)
     assert least <= 1e6 * float(line) < 100e6
     assert_array_equal(told.dual_coef_, silent.dual_coef_)
 
