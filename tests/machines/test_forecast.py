@@ -12,7 +12,7 @@ from sklearn.datasets import make_classification, make_moons
 from aesvm import AESVC, AESVR
 from aesvm.certificate.text import between
 from aesvm.estimators import trained
-from aesvm.machines import outlook, trainer
+from aesvm.machines import forecast, trainer
 from aesvm.machines.plan import TABLE
 from aesvm.machines.sharing import Starts
 from aesvm.machines.trainer import Trainer
@@ -42,7 +42,7 @@ def solves(monkeypatch):
     ``bars``: the kernel values that progress expects of the solves.
     """
     found = {"taken": [], "expected": [], "bars": set()}
-    train, look, done_of = Trainer.train, outlook.outlook, trainer.done_of
+    train, look, done_of = Trainer.train, forecast.forecast, trainer.done_of
 
     def watched(self, *given):
         machine = train(self, *given)
@@ -62,8 +62,8 @@ def solves(monkeypatch):
 
     monkeypatch.setattr(Trainer, "train", watched)
     monkeypatch.setattr(trainer, "done_of", done)
-    monkeypatch.setattr(outlook, "outlook", looked)
-    monkeypatch.setattr(outlook, "_WORTH_ASKING", 1000)
+    monkeypatch.setattr(forecast, "forecast", looked)
+    monkeypatch.setattr(forecast, "_WORTH_ASKING", 1000)
     return found
 
 
@@ -93,7 +93,7 @@ def test_some_pairs_of_classes_stand_for_all(n_trained, solves, monkeypatch, cap
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(4000, 5)), np.arange(4000) % 5  # all pairs are alike
     AESVC(gamma=0.5, verbose=1).fit(X, y)
-    monkeypatch.setattr(outlook, "_MACHINES", n_trained)
+    monkeypatch.setattr(forecast, "_MACHINES", n_trained)
     AESVC(gamma=0.5, verbose=1).fit(X, y)
     of_all, of_some = solves["expected"]
     assert capsys.readouterr().out.count("; time: ") == 2
@@ -112,12 +112,12 @@ def test_pairs_of_classes_add_up(solves, capsys):
 
 
 def test_memory_is_said_with_the_matrices_of_free_variables(monkeypatch, capsys):
-    monkeypatch.setattr(outlook, "_WORTH_ASKING", 1000)
-    look = outlook.outlook
+    monkeypatch.setattr(forecast, "_WORTH_ASKING", 1000)
+    look = forecast.forecast
     said = []
     for n_free in (10.0, 2000.0):
         with monkeypatch.context() as patch:
-            patch.setattr(outlook, "outlook", lambda *a, n=n_free: look(*a)._replace(n_free=n))
+            patch.setattr(forecast, "forecast", lambda *a, n=n_free: look(*a)._replace(n_free=n))
             AESVC(gamma=2.0, verbose=1).fit(*moons())
         (found,) = re.findall(r"memory: some ([\d.]+) MB", capsys.readouterr().out)
         said.append(float(found))
@@ -126,13 +126,13 @@ def test_memory_is_said_with_the_matrices_of_free_variables(monkeypatch, capsys)
 
 def test_seconds_are_those_of_kernel_values_and_of_updates(solves, monkeypatch, capsys):
     looks = iter(range(1000))
-    monkeypatch.setattr(outlook, "_clock", lambda: 10.0 * next(looks))
+    monkeypatch.setattr(forecast, "_clock", lambda: 10.0 * next(looks))
     AESVC(gamma=2.0, verbose=1).fit(*moons())
     (found,) = solves["expected"]
-    of_value = 10.0 / (outlook._LINES * ROWS)  # the block has all rows, and takes ten seconds
-    seconds = found.n_values * of_value + found.n_updates * outlook._UPDATE
+    of_value = 10.0 / (forecast._LINES * ROWS)  # the block has all rows, and takes ten seconds
+    seconds = found.n_values * of_value + found.n_updates * forecast._UPDATE
     assert found.seconds == pytest.approx(seconds, rel=1e-9)
-    said = between(outlook._LEAST * seconds, outlook._MOST * seconds)
+    said = between(forecast._LEAST * seconds, forecast._MOST * seconds)
     assert f"; time: {said}\n" in capsys.readouterr().out
 
 
@@ -175,7 +175,7 @@ def test_a_long_solve_says_how_long_it_will_take_where_that_is_known(
     is_expected, monkeypatch, capsys
 ):
     monkeypatch.setattr(progress, "_EVERY", 0.0)
-    monkeypatch.setattr(outlook, "_WORTH_ASKING", 1000)
+    monkeypatch.setattr(forecast, "_WORTH_ASKING", 1000)
     if not is_expected:
         monkeypatch.setattr(trained, "expect", lambda context, prepared, plan: plan)
     AESVC(gamma=2.0, verbose=1).fit(*moons())

@@ -2,8 +2,8 @@
 
 Two small SVMs, the exact ones of 1/12 and of 1/48 of the rows, have fewer support vectors, updates
 and free variables than the SVM of all rows. Each count is taken to grow as a power of the number of
-rows, and the two SVMs tell the power. Kernel values are rows times support vectors, times what the
-larger of the two computed for each of these:
+rows, and the two SVMs tell the power (of free variables, half of it). Kernel values are rows times
+support vectors, times what the larger of the two computed for each of these:
 
     seconds = kernel values x seconds of one + updates x seconds of one
 
@@ -46,8 +46,8 @@ _MACHINES = 8
 #: on heart2020, covtype at C=16, a9a at C=100 and a regression of 40,000 rows.)
 _UPDATE = 2e-6
 
-#: Columns and lines of the block of kernel values that is timed: too large for the processor's
-#: caches, as in a solve, and some hundredths of a second of work.
+#: Columns and lines of the block of kernel values that is timed. A solve of one machine has as many
+#: columns at least (``_WORTH_ASKING``), and up to twice as many lines at a time.
 _COLUMNS, _LINES = 20_000, 512
 
 #: What is said: from this many times the seconds that are expected, to that many. Both were chosen
@@ -55,14 +55,14 @@ _COLUMNS, _LINES = 20_000, 512
 #: that, and of ten that took over five seconds nine. Other fits may do worse.)
 _LEAST, _MOST = 1 / 1.5, 2.5
 
-#: What is expected is measured where there are this many rows.
+#: Small SVMs are trained where there are this many rows: shorter fits need no forecast.
 _WORTH_ASKING = 20_000
 
 #: What kernel values are timed by.
 _clock = time.perf_counter
 
 
-class Outlook(NamedTuple):
+class Forecast(NamedTuple):
     """What the exact SVMs of all rows are expected to take."""
 
     n_values: float  #: kernel values
@@ -76,7 +76,7 @@ def expect(context: FitContext, prepared: PreparedRows, plan: Exact) -> Exact:
     n_rows = len(prepared.rows)
     if n_rows < _WORTH_ASKING or not context.progress.says:
         return plan
-    found = outlook(context, prepared, plan)
+    found = forecast(context, prepared, plan)
     n_free = found.n_free if context.data.n_machines == 1 else 0.0
     memory = expected_memory(context, prepared, n_free)
     seconds = between(_LEAST * found.seconds, _MOST * found.seconds)
@@ -85,7 +85,7 @@ def expect(context: FitContext, prepared: PreparedRows, plan: Exact) -> Exact:
     return replace(plan, values_share=found.n_values / squared_rows)
 
 
-def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook:
+def forecast(context: FitContext, prepared: PreparedRows, plan: Exact) -> Forecast:
     """What the exact SVMs of all rows are expected to take; some stand for many of them."""
     data, formulation = context.data, context.formulation
     # their solutions are no start of this fit
@@ -115,7 +115,7 @@ def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook
     all_machines = data.squared_sizes(prepared.rows) / max(squared_rows, 1.0)
     n_values, n_updates = all_machines * n_values, all_machines * n_updates
     seconds = n_values * _seconds_of_value(context, prepared.rows) + n_updates * _UPDATE
-    return Outlook(n_values, n_updates, n_free, seconds)
+    return Forecast(n_values, n_updates, n_free, seconds)
 
 
 def _n_updates(machine: Machine) -> int:
@@ -135,7 +135,7 @@ def _grown(fewer: int, more: int, times: float) -> float:
 
     Examples
     --------
-    >>> from aesvm.machines.outlook import _grown
+    >>> from aesvm.machines.forecast import _grown
     >>> round(_grown(100, 200, times=16.0))  # twice as many of four times the rows
     800
     """
