@@ -216,7 +216,6 @@ static unsigned __reduce_add_sync(unsigned, unsigned own)
 }
 
 static float __fdividef(float x, float y) { return x / y; }
-static float rsqrtf(float x) { return 1 / std::sqrt(x); }
 static int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static int __ffs(unsigned bits) { return __builtin_ffs(bits); }
 static unsigned __float_as_uint(float x) { unsigned u; std::memcpy(&u, &x, 4); return u; }

@@ -69,17 +69,6 @@ __device__ __forceinline__ int rank_in_block(int own, int *total)
     return (int)__reduce_add_sync(ALL, lane < warp ? others : 0) + sum - own;
 }
 
-__device__ __forceinline__ unsigned min_of_block(unsigned own)
-{
-    __shared__ unsigned of_warp[32];
-    const unsigned least = __reduce_min_sync(ALL, own);
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = least;
-    __syncthreads();
-    const int lane = threadIdx.x % 32;
-    return __reduce_min_sync(ALL, lane < blockDim.x / 32 ? of_warp[lane] : ALL);
-}
-
 __device__ __forceinline__ double sum_of_block(double own)
 {
     __shared__ double of_warp[32];

@@ -76,10 +76,10 @@ class Work(NamedTuple):
     rest: Any  #: int8, of variables: for how many iterations each has rested at a bound
     found: Any  #: float64: candidates, as the device sees them
     edges: Any  #: float64: of chunks of variables
-    bounds: Any  #: float64: slopes, and how far from its bounds each variable of a working set is
+    state: Any  #: float64: slopes of a working set, how far its variables are from bounds, and more
     seen: Any  #: float32: slopes of a working set
     ways: Any  #: uint8: what each of its variables can do
-    corner: Any  #: what the pairs of a subset are curved by
+    corner: Any  #: curvatures along the pairs of a subset
     movers: Any  #: int32: the variables that moved in a subset
     arrivals: Any  #: uint32: how often blocks came to where they wait for each other
     n_movers: Any  #: int32: how many they are; -1 where the working set is solved
@@ -104,7 +104,7 @@ class Work(NamedTuple):
             rest=xp.zeros(n, dtype=np.int8),
             found=xp.zeros(4 * size),
             edges=xp.zeros(2 * size),
-            bounds=xp.zeros(6 * size),
+            state=xp.zeros(6 * size),
             seen=xp.zeros(size, dtype=np.float32),
             ways=xp.zeros(size, dtype=np.uint8),
             corner=xp.empty(subset**2, dtype=dtype),
@@ -488,7 +488,7 @@ def solve_working_set(
         np.float64(tol),
         np.float64(inner),
         np.int64(limit),
-        work.bounds,
+        work.state,
         work.seen,
         work.ways,
         work.corner,

@@ -32,13 +32,15 @@ from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, check_finite
 from aesvm.solver.working_set import (
     FALL,
-    INNER,
     REST,
     RISE,
     Edge,
     possible_moves,
     violators,
 )
+
+#: A working set is solved to this fraction of the violation that it was chosen at.
+_INNER = 0.1
 
 #: Pair updates of a working set, per variable: then the next one, or a Newton step, gains more.
 #: And pair updates where the working set is all variables in play: some 0.2 s on an H200.
@@ -204,7 +206,7 @@ class DeviceDual:
         if self._leap():
             return
         work, now, operations = self.work, self.now, self.operations
-        inner, most, n_solved = INNER, _UPDATES_OF_SET * self.size, self.n_chosen
+        inner, most, n_solved = _INNER, _UPDATES_OF_SET * self.size, self.n_chosen
         if now.n <= self.size:  # all of them
             work.chosen[: now.n] = self.device.xp.arange(now.n, dtype=np.int32)
             work.n_chosen.fill(now.n)

@@ -185,13 +185,16 @@ __device__ int choose_subset(
     return size + n_kept;
 }
 
+// What is copied at a time.
+struct alignas(16) Pack { real of[16 / sizeof(real)]; };
+
 // A subset, in shared memory.
-struct Subset {
+struct alignas(16) Subset {
     real curvature[SUBSET * SUBSET];     // of the objective, along each pair: K_kk + K_mm - 2 K_km
     double slope[SUBSET];
     double up[SUBSET], down[SUBSET];     // how far each variable can rise and fall
     double width[SUBSET];                // between its bounds
-    double own[SUBSET];                  // K_kk
+    double diag[SUBSET];                 // K_kk
     double before[SUBSET];               // ``up`` in the beginning
     float2 room[SUBSET];                 // ``up`` and ``down`` in single precision
     float2 reach[SUBSET];                // the highest slope where it can rise; 0 where it can fall
@@ -226,8 +229,8 @@ __device__ __forceinline__ float nearly_inverse(float x)
     return guess * (2.0f - x * guess);
 }
 
-// So many updates are made before it is seen whether the subset is solved.
-#define UNSEEN 16
+// So many updates are made between two looks at whether the subset is solved.
+#define CHECK_EVERY 16
 
 // A pair to update: how far its variables can move, and by how much they are to; infinite where that is as
 // far as they can.
@@ -238,7 +241,7 @@ struct Move {
 };
 
 // What becomes of the two, written by even lanes and odd ones.
-__device__ __forceinline__ void make(const Move move, bool is_partner, double *near, double *far)
+__device__ __forceinline__ void write(const Move move, bool is_partner, double *near, double *far)
 {
     const double most = move.up < move.down ? move.up : move.down;
     const double by = move.wanted < most ? move.wanted : most;
@@ -264,7 +267,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
         const int k = lane + 32 * p;
         const bool here = k < n;
         slope[p] = here ? (real)of.slope[k] : (real)0;
-        largest = here ? fmaxf(largest, fabsf((float)of.own[k])) : largest;
+        largest = here ? fmaxf(largest, fabsf((float)of.diag[k])) : largest;
         of.room[k] = here ? make_float2((float)of.up[k], (float)of.down[k]) : make_float2(0, 0);
     }
     __syncwarp();
@@ -300,9 +303,9 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
                                       member && of.room[k].y > 0 ? 0 : -IMPOSSIBLE);
         }
         last = updates;
-        int left = min(limit - updates, UNSEEN);
+        int left = min(limit - updates, CHECK_EVERY);
         Move move = {0, 0, 0, of.up[0], of.down[0], far[0], of.width[0]};  // by nothing
-        bool is_made = true;
+        bool is_written = true;
         __syncwarp();
 #pragma unroll 1
         for (; left; left--) {
@@ -311,8 +314,8 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
             int first = 0;
 #pragma unroll
             for (int p = 0; p < PER_LANE; p++) reach[p] = of.reach[lane + 32 * p];
-            make(move, is_partner, near, far);
-            is_made = true;
+            write(move, is_partner, near, far);
+            is_written = true;
 #pragma unroll
             for (int p = 0; p < PER_LANE; p++)
                 first = max(first, key_of((float)((real)reach[p].x - slope[p]), lane + 32 * p));
@@ -350,7 +353,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
             const float up = is_partner ? room_j.x + step : room_i.x - step;
             const float down = is_partner ? room_j.y - step : room_i.y + step;
             move = {i, j, best < room ? step : INFINITE, of.up[i], of.down[j], far[own], of.width[own]};
-            is_made = false;
+            is_written = false;
             __syncwarp();
             of.reach[own] = make_float2(up > 0 ? highest : -IMPOSSIBLE, down > 0 ? 0 : -IMPOSSIBLE);
             of.room[own] = make_float2(up, down);
@@ -360,8 +363,8 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
             __syncwarp();
         }
         __syncwarp();
-        if (!is_made) {
-            make(move, is_partner, near, far);
+        if (!is_written) {
+            write(move, is_partner, near, far);
         }
         __syncwarp();
     }
@@ -369,7 +372,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
 #pragma unroll
     for (int p = 0; p < PER_LANE; p++) {
         const int k = lane + 32 * p;
-        if (k < n) drift += 0.5 * of.own[k] * (of.before[k] - of.up[k]);
+        if (k < n) drift += 0.5 * of.diag[k] * (of.before[k] - of.up[k]);
     }
     drift = sum_of_warp(drift);
 #pragma unroll
@@ -378,13 +381,10 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
     return updates;
 }
 
-// Copied by a block, 16 bytes at a time. Many are on their way at once: a store may not overtake a load
-// by itself.
-struct alignas(16) Pack { real of[16 / sizeof(real)]; };
-
-// Half of a subset's.
+// Packs that a thread copies at once: two such turns copy a subset.
 #define AT_ONCE (int)((SUBSET * SUBSET * sizeof(real) / 16 + 2 * THREADS - 1) / (2 * THREADS))
 
+// Copied by a block. Many packs are on their way at once: a store may not overtake a load by itself.
 __device__ void copy_values(real *to, const real *from, int n)
 {
     Pack *packs = reinterpret_cast<Pack *>(to);
@@ -401,10 +401,10 @@ __device__ void copy_values(real *to, const real *from, int n)
     }
 }
 
-// The dual in the variables chosen. ``block`` has their kernel values, ``bounds`` room for six numbers
+// The dual in the variables chosen. ``block`` has their kernel values, ``state`` room for six numbers
 // of each of a working set: slopes, how far each can rise and fall, the width between its bounds, its own
 // kernel value, and what those move by that move in a subset; ``seen`` slopes in single precision, and
-// ``ways`` what each can do; ``corner`` what the pairs of a subset are curved by.
+// ``ways`` what each can do; ``corner`` curvatures along the pairs of a subset.
 //
 // A power of two of blocks that are there at once. All choose, the first one solves, and tells the others
 // how many moved: -1 where it came to the end.
@@ -412,18 +412,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     const real *block, const int *chosen, const int *n_chosen, const int *numbers,
     const double *scores, const int *at, double *coefs, const double *linear, const double *lower,
     const double *upper, const signed char *groups, int n_groups, double tol, double inner,
-    long long limit, double *bounds, float *seen, unsigned char *ways, real *corner, int *movers,
+    long long limit, double *state, float *seen, unsigned char *ways, real *corner, int *movers,
     unsigned *arrivals, int *n_movers, int *moved_rows, double *moves, int *n_moved, double *summary)
 {
-    DYNAMIC_SHARED(double, memory);
+    DYNAMIC_SHARED(Pack, memory);
     Choice &choice = *reinterpret_cast<Choice *>(memory);
     Subset &of = *reinterpret_cast<Subset *>(memory);  // later, in the same place
     __shared__ double change_here[SUBSET], sums[THREADS];
     __shared__ int subset[SUBSET], movers_here[SUBSET], updated;
     const int thread = threadIdx.x, n = *n_chosen;
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
-    double *slope = bounds, *up = slope + WORKING_SET, *down = up + WORKING_SET;
-    double *width = down + WORKING_SET, *own = width + WORKING_SET, *change = own + WORKING_SET;
+    double *slope = state, *up = slope + WORKING_SET, *down = up + WORKING_SET;
+    double *width = down + WORKING_SET, *diag = width + WORKING_SET, *change = diag + WORKING_SET;
     for (int k = everywhere; k < n; k += all) {
         const int v = chosen[k], group = groups[v];
         const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
@@ -432,7 +432,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         slope[k] = scores[at[v]] + linear[v] - (both ? 0.5 * (lowest + highest) : 0);
         // between bounds that are equal, none moves
         up[k] = upper[v] - coefs[v], down[k] = coefs[v] - lower[v], width[k] = upper[v] - lower[v];
-        own[k] = (double)block[(long long)k * (WORKING_SET + 1)];
+        diag[k] = (double)block[(long long)k * (WORKING_SET + 1)];
         seen[k] = (float)slope[k];
         ways[k] = ways_of(up[k], down[k], group);
     }
@@ -450,7 +450,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             corner[e] = 0;
             if (m >= size) continue;
             const long long one = subset[k], other = subset[m];
-            corner[e] = (real)own[one] + (real)own[other] - 2 * block[one * WORKING_SET + other];
+            corner[e] = (real)diag[one] + (real)diag[other] - 2 * block[one * WORKING_SET + other];
         }
         wait_for_blocks(arrivals);
         if (blockIdx.x == 0) {
@@ -459,7 +459,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             for (int k = thread; k < size; k += THREADS) {
                 const int s = subset[k];
                 of.slope[k] = slope[s], of.up[k] = of.before[k] = up[s], of.down[k] = down[s];
-                of.width[k] = width[s], of.own[k] = own[s];
+                of.width[k] = width[s], of.diag[k] = diag[s];
                 of.group[k] = ways[s] & OF_SECOND ? 1 : 0;
             }
             __syncthreads();

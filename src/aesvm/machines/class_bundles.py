@@ -150,17 +150,16 @@ class Bundles:
         rows, starts = self.classes.rows, self.starts
         lines = rows[starts[first] : starts[first + 1]]
         columns = self.kernel.columns(rows[starts[second] : starts[second + 1]])
-        n, scratch = len(columns), np.empty(SQUARE_LINES * len(columns), dtype=block.dtype)
         for begin in range(0, len(lines), SQUARE_LINES):
             part = lines[begin : begin + SQUARE_LINES]
             end = begin + len(part)
             if first == second:  # symmetric: one half is computed, and mirrored
-                values = scratch[: len(part) * end].reshape(len(part), end)
+                values = np.empty((len(part), end), dtype=block.dtype)
                 columns.write(columns.own_lines(np.arange(begin, end), part), 0, end, values)
                 block[begin:end, :end] = values
                 block[:begin, begin:end] = values[:, :begin].T
             else:
-                columns.write(columns.lines(part), 0, n, block[begin:end])
+                columns.write(columns.lines(part), 0, len(columns), block[begin:end])
 
     def class_values(self) -> ClassValues:
         """Where the kernel values within each class are held."""

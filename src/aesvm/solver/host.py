@@ -64,9 +64,9 @@ _HELD, _ALWAYS_HELD = 4, 2
 _POOL, _POOL_INNER = 2, 0.2
 
 #: Pools become ``_LARGER`` times as large once one has left more than ``_TOO_SMALL`` of the
-#: violation: others then violate as much. The cache has room for the kernel rows of variables that
-#: are free. (Kernel values fell by 7 to 13 % on covtype (16, 4) and heart2020, and by as much again
-#: on 255,836 rows of heart2020.)
+#: violation: others then violate as much. They are at most as large as lets the cache hold the
+#: kernel rows of their free variables. (Kernel values fell by 7 to 13 % on covtype (16, 4) and
+#: heart2020, and by as much again on 255,836 rows of heart2020.)
 _LARGER, _TOO_SMALL = 2, 0.5
 
 #: The fraction of variables in play that is worth the copying, once it rests. (With 0.3 in place of

@@ -118,7 +118,7 @@ def _partner(row, diag, slopes, no_fall, i, first, last, flat, losses):
             best, chunk = top, c
     if chunk < 0:
         return -1, 0.0
-    # which of the chunk it was: the same again, written down
+    # the same losses once more, kept, to see which variable it was
     here = slopes[chunk : min(chunk + _CHUNK, last)]
     end = chunk + here.size
     fall, curve, line = no_fall[chunk:end], diag[chunk:end], row[chunk:end]

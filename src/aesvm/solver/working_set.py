@@ -17,9 +17,6 @@ from numpy.typing import NDArray
 from aesvm.runtime.jit import jit, minimum
 from aesvm.solver.pair_updates import HUGE
 
-#: A working set is solved to this fraction of the violation it was chosen at.
-INNER = 0.1
-
 #: Pair updates of a working set, per variable: what bounds the time between two iterations.
 UPDATES = 50
 
