@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_blobs, make_moons
+from sklearn.datasets import make_blobs, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -348,6 +348,29 @@ def test_a_model_of_samples_minds_a_row_of_large_weight(monkeypatch):
     assert model.predict(X[[at]]) == y[at]
     exact = AESVC(gamma=2.0, refine="exact").fit(X, y, sample_weight=weights)
     assert model.certify(X, y, weights).objective < 2.0 * exact.certificate_.objective
+
+
+def test_the_svm_of_a_sample_is_better_with_the_best_multiple_of_its_w(monkeypatch):
+    set_table(monkeypatch, first_samples=(200, 400))
+    X, y = make_classification(4000, n_informative=8, flip_y=0.1, random_state=0)
+    script(monkeypatch)
+    judged = ladder._Climb._judged
+    found = []
+    for is_usual in (True, False):
+        with monkeypatch.context() as patch:
+            seen = []
+
+            def watched(climb, name, trained, *others, seen=seen):
+                made = judged(climb, name, trained, *others)
+                seen.append(made.objective)
+                return made
+
+            patch.setattr(ladder._Climb, "_judged", watched)
+            if not is_usual:
+                patch.setattr(ladder, "best_multiple", lambda _, __, made, scores: (made, scores))
+            fitted(AESVC(gamma=0.05), TimeLimit(1.0, clock=lambda: 0.0), X, y)
+        found.append(seen[0])
+    assert found[0] < 0.95 * found[1]
 
 
 @EACH

@@ -261,17 +261,17 @@ def duration(seconds: float) -> str:
 
 
 def between(least: float, most: float) -> str:
-    """A time that is known to lie between two, one digit each.
+    """A range of seconds in words, each end to one digit.
 
     Examples
     --------
     >>> from aesvm.certificate.text import between
     >>> between(23.0, 61.0), between(140.0, 530.0), between(0.05, 0.3)
-    ('20 to 60 s', '2 to 9 minutes', 'less than a second')
+    ('20 to 60 seconds', '2 to 9 minutes', 'less than a second')
     """
     if most < 1.0:
         return "less than a second"
-    units = (3600.0, "hours"), (60.0, "minutes"), (1.0, "s")
+    units = (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")
     unit, name = next(one for one in units if least >= 1.5 * one[0] or one[0] == 1.0)
     first, last = (float(f"{value / unit:.1g}") for value in (least, most))
     return f"{first:g} to {last:g} {name}"
