@@ -17,11 +17,11 @@ import numpy as np
 
 from aesvm import AESVC, AESVR
 from aesvm.certificate.text import between
-from aesvm.machines import outlook, trainer
+from aesvm.machines import forecast, trainer
 from benchmarks.report import Report, show
 from benchmarks.time_limit import PROBLEMS, problem_of
 
-#: Problems that take longer than their numbers of rows say, by the one that they are of.
+#: Problems with parameters that make them harder: the dataset, and the parameters.
 HARDER: dict[str, tuple[str, dict[str, Any]]] = {
     "covtype, C=16": ("covtype", {"C": 16.0, "gamma": 4.0}),
     "a9a, C=100": ("a9a", {"C": 100.0, "gamma": 1 / 16}),
@@ -33,7 +33,7 @@ HARDER: dict[str, tuple[str, dict[str, Any]]] = {
 def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
     """A line: what was expected, what the fit took, and what was expected after a tenth of it."""
     found: dict[str, Any] = {"reached": []}
-    look, done_of = outlook.outlook, trainer.done_of
+    look, done_of = forecast.forecast, trainer.done_of
 
     def looked(*given: Any) -> Any:
         before = time.process_time()
@@ -49,9 +49,9 @@ def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
         return done
 
     with (
-        mock.patch.object(outlook, "outlook", looked),
-        mock.patch.object(outlook, "_clock", time.process_time),
-        mock.patch.object(outlook, "_WORTH_ASKING", 1),
+        mock.patch.object(forecast, "forecast", looked),
+        mock.patch.object(forecast, "_clock", time.process_time),
+        mock.patch.object(forecast, "_WORTH_ASKING", 1),
         mock.patch.object(trainer, "done_of", reached),
         warnings.catch_warnings(),
         redirect_stdout(io.StringIO()),
@@ -64,22 +64,22 @@ def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
     later = [
         (at - found["began"]) / done
         for at, done in found["reached"]
-        if at - found["began"] >= 0.1 * took and done > trainer._SOME
+        if at - found["began"] >= 0.1 * took and done > trainer._LEAST_DONE
     ]
     is_alone = len(model.intercept_) == 1
     return {
         "data": name,
         "rows": len(y),
-        "said": between(outlook._LEAST * expected, outlook._MOST * expected),
+        "said": between(forecast._LEAST * expected, forecast._MOST * expected),
         "took s": took,
         "expected / took": expected / took,
         "after a tenth": later[0] / took if later and is_alone else None,
-        "pilots %": 100.0 * found["cost"] / took,
+        "small SVMs %": 100.0 * found["cost"] / took,
     }
 
 
 def expected(report: Report) -> None:
-    """All problems, of each a half and all of at most 100,000 rows."""
+    """Fits to half and to all of the rows of each problem, which has at most 100,000 of them."""
     lines: list[dict] = []
     for name in [*PROBLEMS, *HARDER]:
         base, parameters = HARDER.get(name, (name, PROBLEMS.get(name, {})))

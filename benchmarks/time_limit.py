@@ -131,7 +131,7 @@ def problem_of(
     rows: int | None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Problem:
-    """A problem of all rows but those that are compared on, or of so many."""
+    """A problem: rows to train on, at most ``rows`` if that is given, and rows to compare on."""
     data = GENERATED[name]() if name in GENERATED else report.data(name)
     X, y = _dense(data.X), data.y
     order = np.random.default_rng(0).permutation(len(y))

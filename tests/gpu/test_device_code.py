@@ -160,6 +160,32 @@ def test_duals_are_those_of_the_host(emulated, groups, n, dtype):
     assert found.objective == pytest.approx(wanted.objective, rel=1e-5)
 
 
+def test_bounds_too_small_for_single_precision_are_reached(emulated):
+    """As those of rows whose weights are nearly zero."""
+    n = 60
+    X = rows(n, 2)
+    signs, bounds = np.where(X[:, 0] > 0, 1.0, -1.0), np.where(np.arange(n) < 6, 1e-60, 1.0)
+    host = KernelSpec("rbf", 1.0).matrix(X)
+    problem = np.arange(n), signs, -np.ones(n), bounds
+    found = minimize(device_kernel(host, emulated), *problem, tol=1e-3)
+    assert found.converged
+    assert found.objective == pytest.approx(smo.minimize(host, *problem).objective, rel=1e-3)
+
+
+@pytest.mark.parametrize("C", [1e10, 1e13])
+def test_moves_are_seen_however_far_the_other_bound_is(emulated, C):
+    """Rows that can be separated: multipliers are a thousandth of a unit in the last place of C."""
+    X = rows(80, 2, 1)
+    signs = np.where(X.sum(axis=1) > 0, 1.0, -1.0)
+    host = KernelSpec("linear").matrix(100.0 * (X + 0.3 * signs[:, None]))
+    problem = np.arange(80), signs, -np.ones(80)
+    found = minimize(device_kernel(host, emulated), *problem, np.full(80, C), tol=1e-3)
+    wanted = smo.minimize(host, *problem, np.ones(80))  # no multiplier is at that bound
+    assert found.converged
+    assert found.objective == pytest.approx(wanted.objective, rel=1e-3)
+    assert abs(signs @ found.alpha) < 1e-12 * found.alpha.sum()
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_what_a_working_set_lowers_is_told(emulated, dtype):
     """Also which of its variables moved, and by how much."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import make_blobs, make_moons
+from sklearn.datasets import make_blobs, make_classification, make_moons
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 
@@ -17,6 +18,7 @@ from aesvm.machines import ladder, samples
 from aesvm.machines.fit import train
 from aesvm.machines.plan import TABLE, Exact, Ladder, Sample
 from aesvm.machines.samples import sample, shuffled
+from aesvm.machines.trainer import Trainer
 from aesvm.sets.derive import prepare
 from aesvm.solver import host
 from tests.plans import set_table
@@ -300,6 +302,60 @@ def test_pairs_of_classes_that_are_reached_are_exact(monkeypatch):
     assert any(0 < n < 6 for n in n_reached)
 
 
+def test_of_many_pairs_of_classes_those_that_are_not_reached_are_of_a_sample(monkeypatch):
+    """However long a pair takes, the fit ends when the time is over."""
+    monkeypatch.setattr(host, "WORKING_SET", 64)
+    monkeypatch.setattr("aesvm.machines.small_pairs.MOST_ROWS", 0)  # one after another
+    many = {"pilot_machines": 5, "rows_of_small_pairs": 500}
+    set_table(monkeypatch, first_samples=(100, 200), **many)
+    X, y = make_blobs(2000, centers=4, cluster_std=3.0, random_state=0)
+    model = AESVC(gamma=0.1, C=10.0)
+    exact = clone(model).set_params(refine="exact").fit(X, y)
+    n_updates = []
+    train = Trainer.train
+
+    def watched(self, number, kernel, own, progress):
+        machine = train(self, number, kernel, own, progress)
+        if len(own.rows) > 500:
+            n_updates.append(machine.solution.n_updates)
+        return machine
+
+    monkeypatch.setattr(Trainer, "train", watched)
+    cut, (said,) = fitted(model, TimeLimit(1.0, Clock(monkeypatch, Exact, 40)), X, y)
+    assert 1 <= len(n_updates) < 6  # pairs that are not begun take no time
+    assert cut.certificate_.verdict().startswith("stopped after")
+    assert re.search(r"the largest of 2\d\d rows", said)  # of all classes
+    assert np.mean(cut.predict(X) == exact.predict(X)) > 0.8
+    in_time, said = fitted(model, TimeLimit(1.0, lambda: 0.0), X, y)
+    assert not said
+    np.testing.assert_array_equal(in_time.predict(X), exact.predict(X))
+
+
+def test_pairs_of_classes_that_are_cut_short_are_counted():
+    X, y = make_blobs(1500, centers=3, cluster_std=4.0, random_state=0)
+    _, (said,) = fitted(AESVC(C=100.0), TimeLimit(0.0), X, y)
+    assert "3 of 3 pairs of classes were cut short" in said
+
+
+def test_rows_of_a_sample_are_those_of_all_classes(monkeypatch):
+    set_table(monkeypatch, first_samples=(200, 400))
+    script(monkeypatch, Sample(400, is_further=True))
+    X, y = make_blobs(3000, centers=4, cluster_std=3.0, random_state=0)
+    _, (said,) = fitted(AESVC(gamma=0.1), TimeLimit(1.0, clock=lambda: 0.0), X, y)
+    assert re.search(r"a mean of SVMs of samples, the largest of 4\d\d rows", said)
+
+
+@pytest.mark.parametrize("is_noise", [True, False])
+def test_a_model_that_predicts_a_constant_is_said_to(is_noise):
+    """Of noise, the first updates give a w of which 0 is the best multiple."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 30))
+    y = rng.random(4000) < 0.2 if is_noise else X[:, 0] > 0
+    model, (said,) = fitted(AESVC(time_limit=1e-9, C=100.0), TimeLimit(0.0), X, y)
+    assert ("predicts a constant" in said) == is_noise
+    assert (len(np.unique(model.predict(X))) == 1) == is_noise
+
+
 def test_a_sample_has_the_shares_of_all_groups():
     groups = np.repeat([0, 1, 2], [3000, 1000, 20])
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(groups))
@@ -348,6 +404,29 @@ def test_a_model_of_samples_minds_a_row_of_large_weight(monkeypatch):
     assert model.predict(X[[at]]) == y[at]
     exact = AESVC(gamma=2.0, refine="exact").fit(X, y, sample_weight=weights)
     assert model.certify(X, y, weights).objective < 2.0 * exact.certificate_.objective
+
+
+def test_the_svm_of_a_sample_is_better_with_the_best_multiple_of_its_w(monkeypatch):
+    set_table(monkeypatch, first_samples=(200, 400))
+    X, y = make_classification(4000, n_informative=8, flip_y=0.1, random_state=0)
+    script(monkeypatch)
+    judged = ladder._Climb._judged
+    found = []
+    for is_usual in (True, False):
+        with monkeypatch.context() as patch:
+            seen = []
+
+            def watched(climb, name, trained, *others, seen=seen):
+                made = judged(climb, name, trained, *others)
+                seen.append(made.objective)
+                return made
+
+            patch.setattr(ladder._Climb, "_judged", watched)
+            if not is_usual:
+                patch.setattr(ladder, "best_multiple", lambda _, __, made, scores: (made, scores))
+            fitted(AESVC(gamma=0.05), TimeLimit(1.0, clock=lambda: 0.0), X, y)
+        found.append(seen[0])
+    assert found[0] < 0.95 * found[1]
 
 
 @EACH

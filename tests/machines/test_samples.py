@@ -80,6 +80,37 @@ def test_a_machine_of_a_sample_is_the_best_multiple_of_its_w(ends, times):
     np.testing.assert_array_equal(found.multipliers[1], w[rows])  # feasible as they were
 
 
+def test_a_machine_whose_w_is_right_gets_the_best_offset():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=300) > 0, 1.0, -1.0)
+    svm, K, w = SVC(gamma=1.0, tol=1e-10).fit(X, y), oracles.kernel(X), np.zeros(300)
+    w[svm.support_] = svm.dual_coef_[0]
+    b, held = svm.intercept_[0], np.flatnonzero(w)
+    record = replace(Record.of_nothing(), n_rows=300, squared_norm=w @ K @ w, offsets=(b + 0.3,))
+    made = WholeMachine(record, (held, w[held]), b + 0.3, (held, w[held]))
+    judge = Objective(Hinge(), y, np.ones(300))
+    found, scores = best_multiple(Hinge(), judge, made, K @ w)
+    np.testing.assert_allclose(scores, K @ w, rtol=0.05)
+    v = np.zeros(300)
+    v[held] = found.decided[1]
+    best = objective(K, y, w, b)
+    assert objective(K, y, v, found.intercept) <= best * (1.0 + 1e-6)
+    assert objective(K, y, w, b + 0.3) > 1.01 * best
+
+
+def test_a_w_that_is_many_times_too_short_is_lengthened(ends):
+    K, y, ((w, b), _) = ends
+    w, rows = 0.01 * w, np.flatnonzero(w)
+    record = replace(Record.of_nothing(), n_rows=60, squared_norm=w @ K @ w, offsets=(b,))
+    made = WholeMachine(record, (rows, w[rows]), b, (rows, w[rows]))
+    found, _ = best_multiple(Hinge(), Objective(Hinge(), y, np.ones(len(y))), made, K @ w)
+    v = np.zeros(len(y))
+    v[rows] = found.decided[1]
+    others = [objective(K, y, t * w, b) for t in np.geomspace(20.0, 500.0, 60)]
+    assert objective(K, y, v, found.intercept) <= min(others) * (1.0 + 5e-3)
+
+
 def test_an_end_that_is_about_the_best_is_taken_as_it_is(ends):
     K, y, (one, _) = ends
     nothing = np.zeros(len(y)), 50.0

@@ -14,7 +14,7 @@ from sklearn.datasets import make_moons
 
 from aesvm import AESVC, AESVR, AEOneClassSVM
 from aesvm.bases import span_training
-from aesvm.machines import fit_memory, outlook
+from aesvm.machines import fit_memory, forecast
 from aesvm.runtime import memory
 from aesvm.runtime.memory import free_memory, machine_memory
 from aesvm.solver import smo
@@ -92,16 +92,14 @@ def test_vectors_that_are_too_many_are_refused_before_the_work(moons, monkeypatc
     ("parameters", "least"), [({}, 1.8e6), ({"max_vectors": 100}, 1.2e6)], ids=["exact", "few"]
 )
 def test_memory_is_said_where_lines_are_asked_for(parameters, least, moons, monkeypatch, capsys):
-    monkeypatch.setattr(outlook, "_WORTH_ASKING", 1000)
+    monkeypatch.setattr(forecast, "_WORTH_ASKING", 1000)
     model = AESVC(gamma=1.0, **parameters)
     silent = clone(model).fit(*moons)
     assert not capsys.readouterr().out
     told = clone(model).set_params(verbose=1).fit(*moons)
     said = capsys.readouterr().out
     (line,) = re.findall(r"memory: some ([\d.]+) MB beside the rows", said)
-    assert ("; time: less than a second" in said or bool(re.search(r"; time: .* to \d", said))) == (
-        "max_vectors" not in parameters
-    )
+    assert ("; time: " in said) == ("max_vectors" not in parameters)
     assert least <= 1e6 * float(line) < 100e6
     assert_array_equal(told.dual_coef_, silent.dual_coef_)
 

@@ -179,7 +179,7 @@ def caveat_of(certificate: Certificate) -> str:
             assert certificate.gap is not None
             known = _far("its objective may be", gap, objective, certificate.gap)
         elif worst > POOR_GAP:
-            known = _far_pair(worst, objective)
+            known = _far_pair(worst)
         else:
             return ""
         if certificate.remedy:
@@ -261,17 +261,17 @@ def duration(seconds: float) -> str:
 
 
 def between(least: float, most: float) -> str:
-    """A time that is known to lie between two, one digit each.
+    """A range of seconds in words, each end to one digit.
 
     Examples
     --------
     >>> from aesvm.certificate.text import between
     >>> between(23.0, 61.0), between(140.0, 530.0), between(0.05, 0.3)
-    ('20 to 60 s', '2 to 9 minutes', 'less than a second')
+    ('20 to 60 seconds', '2 to 9 minutes', 'less than a second')
     """
     if most < 1.0:
         return "less than a second"
-    units = (3600.0, "hours"), (60.0, "minutes"), (1.0, "s")
+    units = (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")
     unit, name = next(one for one in units if least >= 1.5 * one[0] or one[0] == 1.0)
     first, last = (float(f"{value / unit:.1g}") for value in (least, most))
     return f"{first:g} to {last:g} {name}"
@@ -317,26 +317,33 @@ def _of_gap(certificate: Certificate) -> str:
         verdict = f"objective at most {about}{_times_or_percent(share)} the exact SVM's"
     asides = []
     if worst is not None and worst > _MUCH_WORSE * relative:
-        asides.append(f"worst pair of classes: {_of_worst(worst, objective, is_exact)}")
+        asides.append(f"worst pair of classes: {_of_worst(worst, is_exact)}")
     if not certificate.proven:
         asides.append("not proven")
     return f"{verdict} ({'; '.join(asides)})" if asides else verdict
 
 
-def _of_worst(gap: float, objective: float, is_exact: bool) -> str:
+def _of_worst(gap: float, is_exact: bool) -> str:
     if is_exact and gap <= EXACT_GAP:
         return at_most(gap, 1)
-    share = _share_above(gap, objective)
+    share = _share_above(gap, None)  # the sign of a pair's objective is not known here
     return "the exact SVM's may be zero" if isinf(share) else f"at most {_times_or_percent(share)}"
 
 
 def _share_above(relative_gap: float, objective: float | None) -> float:
     """How far an objective can be above the exact SVM's, as a fraction of the latter's magnitude.
 
-    The exact SVM's is at least the objective less the gap. Infinite where that may be zero or less.
+    The exact SVM's is at least the objective less the gap. Infinite where that may be zero, and the
+    objective is not negative: then the exact SVM's is farther from zero, and the share below 1.
+
+    Examples
+    --------
+    >>> from aesvm.certificate.text import _share_above
+    >>> _share_above(0.5, 10.0), _share_above(2.0, 10.0), _share_above(1.5, -10.0)
+    (1.0, inf, 0.6)
     """
     if objective is not None and objective < 0.0:
-        return relative_gap
+        return 1.0 if isinf(relative_gap) else relative_gap / (1.0 + relative_gap)
     return relative_gap / (1.0 - relative_gap) if relative_gap < 1.0 else inf
 
 
@@ -354,9 +361,9 @@ def _far(subject: str, relative_gap: float, objective: float | None, gap: float)
     return f"{subject} {_times_or_percent(share)} the exact SVM's"
 
 
-def _far_pair(relative_gap: float, objective: float | None) -> str:
+def _far_pair(relative_gap: float) -> str:
     """The same for the worst pair of classes, whose objective is not known here."""
-    share = _share_above(relative_gap, objective)
+    share = _share_above(relative_gap, None)
     if isinf(share):
         return "the exact SVM's objective of a pair of classes may be zero, and this one's is not"
     return f"the objective of a pair of classes may be {_times_or_percent(share)} the exact SVM's"

@@ -41,9 +41,9 @@ from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines.fit import FitContext, counted, every_row, first_set, train
 from aesvm.machines.fit_memory import check_memory
+from aesvm.machines.forecast import expect
 from aesvm.machines.ladder import Reached, train_in_time
 from aesvm.machines.one_vs_one import Fitted
-from aesvm.machines.outlook import expect
 from aesvm.machines.plan import Exact, Ladder, Plan, Rounds, Span, check, outcome, plan, remedy
 from aesvm.machines.processor import processor
 from aesvm.machines.results import Terms, certify

@@ -37,12 +37,14 @@ __device__ void wait_for_blocks(unsigned *arrivals)
     __syncthreads();
 }
 
-// What a variable of a working set can do, and the group it is of.
-enum { RISES = 1, FALLS = 2, OF_SECOND = 4 };
+// What a variable of a working set can do; whether it is of the second group; and whether it is zero at
+// its upper bound, so that its coefficient is as precise as the distance from there. (Elsewhere it is
+// zero at the lower one.)
+enum { RISES = 1, FALLS = 2, OF_SECOND = 4, ZERO_ABOVE = 8 };
 
-__device__ __forceinline__ int ways_of(double up, double down, int group)
+__device__ __forceinline__ int ways_of(double up, double down, int kind)
 {
-    return (up > 0 ? RISES : 0) | (down > 0 ? FALLS : 0) | (group ? OF_SECOND : 0);
+    return (up > 0 ? RISES : 0) | (down > 0 ? FALLS : 0) | (kind & (OF_SECOND | ZERO_ABOVE));
 }
 
 // What a block needs to choose a subset: of each bin the variables that are there, those to rise in the
@@ -195,11 +197,26 @@ struct alignas(16) Subset {
     double up[SUBSET], down[SUBSET];     // how far each variable can rise and fall
     double width[SUBSET];                // between its bounds
     double diag[SUBSET];                 // K_kk
-    double before[SUBSET];               // ``up`` in the beginning
+    double before[SUBSET];               // the distance from the bound that is zero, in the beginning
     float2 room[SUBSET];                 // ``up`` and ``down`` in single precision
     float2 reach[SUBSET];                // the highest slope where it can rise; 0 where it can fall
-    int group[SUBSET];
+    int kind[SUBSET];                    // OF_SECOND and ZERO_ABOVE
+
+    __device__ __forceinline__ int group(int k) const { return kind[k] & OF_SECOND ? 1 : 0; }
+    __device__ __forceinline__ double distance(int k) const { return kind[k] & ZERO_ABOVE ? up[k] : down[k]; }
+
+    // What a variable has moved by. (From the other bound, which may be far, a small move is not seen.)
+    __device__ __forceinline__ double moved(int k) const
+    {
+        return kind[k] & ZERO_ABOVE ? before[k] - up[k] : down[k] - before[k];
+    }
 };
+
+// A distance in single precision: one that is not zero does not become zero.
+__device__ __forceinline__ float rounded(double distance)
+{
+    return distance > 0 ? fmaxf((float)distance, 1.2e-38f) : 0;
+}
 
 static_assert(sizeof(Subset) == SUBSET * (SUBSET * sizeof(real) + OF_VARIABLE), "as in cuda.py");
 static_assert(sizeof(Choice) <= sizeof(Subset), "they share their place");
@@ -268,7 +285,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
         const bool here = k < n;
         slope[p] = here ? (real)of.slope[k] : (real)0;
         largest = here ? fmaxf(largest, fabsf((float)of.diag[k])) : largest;
-        of.room[k] = here ? make_float2((float)of.up[k], (float)of.down[k]) : make_float2(0, 0);
+        of.room[k] = here ? make_float2(rounded(of.up[k]), rounded(of.down[k])) : make_float2(0, 0);
     }
     __syncwarp();
     // nothing is too small to be compared
@@ -287,7 +304,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
 #pragma unroll
             for (int p = 0; p < PER_LANE; p++) {
                 const int k = lane + 32 * p;
-                const bool member = n_groups == 1 || of.group[k] == g;
+                const bool member = n_groups == 1 || of.group(k) == g;
                 if (member && of.room[k].x > 0) low = fminf(low, (float)slope[p]);
                 if (member && of.room[k].y > 0) high = fmaxf(high, (float)slope[p]);
             }
@@ -298,7 +315,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
 #pragma unroll
         for (int p = 0; p < PER_LANE; p++) {
             const int k = lane + 32 * p;
-            const bool member = n_groups == 1 || of.group[k] == group;
+            const bool member = n_groups == 1 || of.group(k) == group;
             of.reach[k] = make_float2(member && of.room[k].x > 0 ? highest : -IMPOSSIBLE,
                                       member && of.room[k].y > 0 ? 0 : -IMPOSSIBLE);
         }
@@ -321,6 +338,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
                 first = max(first, key_of((float)((real)reach[p].x - slope[p]), lane + 32 * p));
             first = __reduce_max_sync(ALL, first);
             if (first <= PLACES) break;
+            __syncwarp();
             const int i = first & PLACES;
             const real slope_i = (real)highest - (real)less_than_key(first);  // no less than its own
             // its partner, which falls: the one that lowers the objective most
@@ -372,7 +390,7 @@ __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float 
 #pragma unroll
     for (int p = 0; p < PER_LANE; p++) {
         const int k = lane + 32 * p;
-        if (k < n) drift += 0.5 * of.diag[k] * (of.before[k] - of.up[k]);
+        if (k < n) drift += 0.5 * of.diag[k] * of.moved(k);
     }
     drift = sum_of_warp(drift);
 #pragma unroll
@@ -434,7 +452,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
         up[k] = upper[v] - coefs[v], down[k] = coefs[v] - lower[v], width[k] = upper[v] - lower[v];
         diag[k] = (double)block[(long long)k * (WORKING_SET + 1)];
         seen[k] = (float)slope[k];
-        ways[k] = ways_of(up[k], down[k], group);
+        ways[k] = ways_of(up[k], down[k], (group ? OF_SECOND : 0) | (upper[v] == 0 ? ZERO_ABOVE : 0));
     }
     const double enough = fmax(tol, inner * summary[VIOLATION]);
     long long updates = 0;
@@ -458,9 +476,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             copy_values(of.curvature, corner, size * SUBSET);
             for (int k = thread; k < size; k += THREADS) {
                 const int s = subset[k];
-                of.slope[k] = slope[s], of.up[k] = of.before[k] = up[s], of.down[k] = down[s];
-                of.width[k] = width[s], of.diag[k] = diag[s];
-                of.group[k] = ways[s] & OF_SECOND ? 1 : 0;
+                of.slope[k] = slope[s], of.up[k] = up[s], of.down[k] = down[s];
+                of.width[k] = width[s], of.diag[k] = diag[s], of.kind[k] = ways[s];
+                of.before[k] = of.distance(k);
             }
             __syncthreads();
             if (thread < 32) {
@@ -474,13 +492,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             double fall = 0;
             for (int first = 0; first < size; first += THREADS) {
                 const int k = first + thread, s = k < size ? subset[k] : 0;
-                const double by = k < size ? of.before[k] - of.up[k] : 0;
+                const double by = k < size ? of.moved(k) : 0;
                 int total;
                 const int rank = moved + rank_in_block(by != 0, &total);
                 if (by != 0) {
                     change[rank] = by, movers[rank] = s;
                     up[s] = of.up[k], down[s] = of.down[k];
-                    ways[s] = ways_of(up[s], down[s], of.group[k]);
+                    ways[s] = ways_of(up[s], down[s], of.kind[k]);
                     fall -= 0.5 * by * of.slope[k];
                 }
                 moved += total;

@@ -90,6 +90,7 @@ class FitContext:
             duality_tol=plan.duality_tol if isinstance(plan, Exact) else None,
             enough=plan.enough if isinstance(plan, Exact) else None,
             support_share=support_share,
+            values_share=plan.values_share if isinstance(plan, Exact) else None,
             starts=self.shared.starts if plan is not None and may_start else None,
         )
 

@@ -20,7 +20,7 @@ above the optimum as a sample.
 The w of a sample is its best multiple, with the best offset, by the rows that judge. (Of 8,000 of
 50,000 rows that was 39 % above the optimum on hypercube, where the w of the sample itself was 52 %,
 and 27 and 36 % on w8a. On covtype, flights and heart2020 it changed little.) So models of nu forms,
-whose predictions do not depend on the length of w, are compared without it.
+whose predictions do not depend on the length of w, are compared by the direction of w alone.
 
 The SVM of n of N rows may have costs ``sqrt(N / n)`` times as large, if that gave a small sample a
 lower objective on all rows. (With the costs as they are, w is too short where there is little
@@ -57,7 +57,7 @@ from aesvm.machines.represent import Represented
 from aesvm.machines.results import TrainedMachines
 from aesvm.machines.samples import (
     Line,
-    Whole,
+    RowTotals,
     WholeMachine,
     as_whole,
     best_multiple,
@@ -141,7 +141,7 @@ class _Climb:
         self.progress = context.progress
         random = np.random.default_rng(0)
         self.samples, self.judging = shuffled(prepared, random), shuffled(prepared, random)
-        self.wholes = [Whole.of(context.formulation, problem) for problem in self._problems()]
+        self.totals = [RowTotals.of(context.formulation, problem) for problem in self._problems()]
         self.judges = _Judges([], 0)
         self.best: Made | None = None
         self.sampled = Sampled(0, 0.0)
@@ -257,12 +257,12 @@ class _Climb:
 
     def _of_all(self, trained: TrainedMachines, times: float) -> TrainedMachines:
         """The machines of a sample as machines of all rows."""
-        each = zip(self.wholes, trained.records, strict=True)
+        each = zip(self.totals, trained.records, strict=True)
         found = [
             as_whole(
-                self.context.formulation, whole, WholeMachine.one(trained, number, record), times
+                self.context.formulation, totals, WholeMachine.one(trained, number, record), times
             )
-            for number, (whole, record) in enumerate(each)
+            for number, (totals, record) in enumerate(each)
         ]
         return together(found, trained)._replace(history=())
 
@@ -445,8 +445,8 @@ class _Climb:
         Where there is time, all rows are looked at. Multipliers are made feasible.
         """
         trained, formulation = best.trained, self.context.formulation
-        sizes = zip(self.wholes, trained.decisions.sizes, strict=True)
-        n_values = sum(whole.n_rows * size for whole, size in sizes)
+        sizes = zip(self.totals, trained.decisions.sizes, strict=True)
+        n_values = sum(totals.n_rows * size for totals, size in sizes)
         is_time = bool(self.look.n_values) and n_values * self.look.each <= self._left()
         found = []
         each = zip(self._problems(), trained.records, strict=True)

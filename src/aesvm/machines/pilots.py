@@ -34,8 +34,6 @@ class Pilots:
     trainer : Trainer
         Of these machines.
     progress : Progress
-    n_rows : int, default=None
-        Of all pilots together; None: as usual.
     """
 
     def __init__(
@@ -45,15 +43,14 @@ class Pilots:
         prepared: PreparedRows,
         trainer: Trainer,
         progress: Progress,
-        n_rows: int | None = None,
     ) -> None:
         self.data = data
         self.kernel = kernel
         self.prepared = prepared
         self.trainer = trainer
         self.progress = progress
-        n_rows = plan.TABLE.pilot_rows if n_rows is None else n_rows
-        self.share = min(1.0, n_rows / max(len(prepared.rows), 1))  #: of the rows of a machine
+        n_rows = max(len(prepared.rows), 1)
+        self.share = min(1.0, plan.TABLE.pilot_rows / n_rows)  #: of the rows of a machine
         self._found: dict[int, Machine] = {}
 
     @cached_property

@@ -78,8 +78,8 @@ class _Table(NamedTuple):
     #: Kernel values that an exact solve computes for each row and support vector: 1.1 to 1.9 where
     #: few support vectors are free, more where many are.
     exact_values: float = 2.0
-    #: The fewest that are expected of all rows, whatever a pilot took: the rows of a small pilot
-    #: are kept, and computed once.
+    #: The fewest that are expected of all rows, whatever the SVM of some of them took: of few rows
+    #: all kernel values are kept, and computed once.
     least_values: float = 1.5
     #: Reducing a subset is worth ``reduce + reduce_kept f`` times its kernel values, where it keeps
     #: a fraction f. That was measured with 54 features; the products of 20 features take as long as
@@ -253,6 +253,8 @@ class Exact:
     support_share: float | None = None  #: of the rows, expected; None where nothing tells
     duality_tol: float | None = None  #: the relative duality gap that is solved to besides ``tol``
     enough: float | None = None  #: the relative duality gap at which it ends, if larger than usual
+    #: Kernel values of a solve, expected, over the square of its rows; None where nothing tells.
+    values_share: float | None = None
 
     def __str__(self) -> str:
         if self.enough is not None:
@@ -428,9 +430,11 @@ class Ladder:
         n_all, n_far = self.facts.n_rows, TABLE.far * made.n_rows
         if n_all <= n_far:
             is_in_time = made.n_rows_in(TABLE.fills * left) >= n_all
-        else:  # what solves of any size take is not known well enough to leave it out
-            whole = made._replace(before=(0, 0.0))
-            is_in_time = whole.n_rows_in(TABLE.fills * left) >= TABLE.amply * n_all
+        else:
+            # so far ahead, overhead is not subtracted: the difference of two short times is too
+            # uncertain
+            with_overhead = made._replace(before=(0, 0.0))
+            is_in_time = with_overhead.n_rows_in(TABLE.fills * left) >= TABLE.amply * n_all
         if is_in_time:
             return self.goal
         n_rows = min(made.n_rows_in(TABLE.largest * left), n_all)

@@ -27,8 +27,12 @@ _JUDGES, _LEAST_JUDGES = 0.125, 4000
 #: A machine this close to an end of a line is the end, which has fewer vectors.
 _NEAR_END = 0.02
 
-#: The best multiple of a w is looked for from e to one of these powers to e to the other.
-_POWERS = -1.0, 2.0
+#: The best multiple of a w is looked for from e to the first of these to e to the second. (The w of
+#: n of N rows is up to some N / n times too short, where nearly all multipliers are at their
+#: bounds: e to 5 is 148. It is too long only by the noise that it has learned.) Its logarithm is
+#: found to ``_NEAR_BEST``.
+_LOG_MULTIPLES = -1.0, 5.0
+_NEAR_BEST = 0.02
 
 
 class WholeMachine(NamedTuple):
@@ -56,22 +60,22 @@ def together(found: Sequence[WholeMachine], trained: TrainedMachines) -> Trained
     )
 
 
-class Whole(NamedTuple):
-    """What is known of all rows of a machine."""
+class RowTotals(NamedTuple):
+    """All rows of a machine in numbers."""
 
     n_rows: int
     total_cost: float
     worst_optimum: float
 
     @classmethod
-    def of(cls, formulation: Formulation, problem: Problem) -> Whole:
+    def of(cls, formulation: Formulation, problem: Problem) -> RowTotals:
         bounds = problem.bounds
         worst = worst_optimum(formulation, problem.targets, bounds)
         return cls(len(problem.rows), float(bounds.sum()), worst)
 
 
 def as_whole(
-    formulation: Formulation, whole: Whole, made: WholeMachine, times_costs: float
+    formulation: Formulation, totals: RowTotals, made: WholeMachine, times_costs: float
 ) -> WholeMachine:
     """A machine of a sample, whose costs were multiplied, as a machine of all rows.
 
@@ -80,7 +84,7 @@ def as_whole(
     record, (rows, decided) = made.record, made.decided
     if not record.n_rows:  # there was nothing to learn
         return made
-    total = whole.total_cost
+    total = totals.total_cost
     ratio, offsets = total / record.total_cost, record.offsets
     scale = formulation.decision(offsets).scale
     times = ratio if formulation.is_homogeneous else 1.0  # w and offsets grow with the costs
@@ -94,15 +98,15 @@ def as_whole(
     own = replace(
         record,
         exact=False,
-        n_rows=whole.n_rows,
+        n_rows=totals.n_rows,
         n_vectors=len(rows),
         squared_norm=times**2 * record.squared_norm,
         rounding=0.0,
         loss=None,
         loss_reduced=None,
         total_cost=total,
-        worst_optimum=whole.worst_optimum,
-        squared_norm_bound=formulation.squared_norm_bound(total, whole.worst_optimum),
+        worst_optimum=totals.worst_optimum,
+        squared_norm_bound=formulation.squared_norm_bound(total, totals.worst_optimum),
         offsets=offsets,
         dual_objective=None,
         estimated_dual=dual,
@@ -129,15 +133,17 @@ def best_multiple(
     """
     record, (rows, decided) = made.record, made.decided
 
-    def value(power: float) -> float:
-        t = exp(power)
+    def value(log_multiple: float) -> float:
+        t = exp(log_multiple)
         loss = judge.loss(t * scores, judge.best_offsets(t * scores))
         return 0.5 * t * t * record.squared_norm + float(loss[0])
 
-    found = minimize_scalar(value, bounds=_POWERS, method="bounded", options={"xatol": _NEAR_END})
-    if not 0.0 < record.squared_norm < inf or found.fun >= value(0.0):
+    if not 0.0 < record.squared_norm < inf:
         return made, scores
-    t = exp(found.x)
+    found = minimize_scalar(
+        value, bounds=_LOG_MULTIPLES, method="bounded", options={"xatol": _NEAR_BEST}
+    )
+    t = exp(found.x) if found.fun < value(0.0) else 1.0
     offsets = only(judge.best_offsets(t * scores))
     before, now = formulation.decision(record.offsets), formulation.decision(offsets)
     scaled = WholeMachine(
@@ -152,11 +158,11 @@ def best_multiple(
 def feasible(formulation: Formulation, problem: Problem, made: WholeMachine) -> WholeMachine:
     """A machine whose multipliers are feasible for the dual of all rows."""
     given, values = made.multipliers
-    whole = np.zeros(len(problem.rows))
-    whole[np.searchsorted(problem.rows, given)] = values
-    whole = formulation.feasible(whole, problem.targets, problem.bounds)
-    held = np.flatnonzero(whole)
-    return made._replace(multipliers=(problem.rows[held].astype(np.int32), whole[held]))
+    multipliers = np.zeros(len(problem.rows))
+    multipliers[np.searchsorted(problem.rows, given)] = values
+    multipliers = formulation.feasible(multipliers, problem.targets, problem.bounds)
+    held = np.flatnonzero(multipliers)
+    return made._replace(multipliers=(problem.rows[held].astype(np.int32), multipliers[held]))
 
 
 class Line(NamedTuple):
@@ -242,8 +248,8 @@ def sample(prepared: PreparedRows, n_rows: int, first: int = 0) -> PreparedRows:
 
     Groups have the shares that they have of all rows: small ones, of which more rows are taken, by
     their weights. Rows that make up a large share of the weight of their group are all taken, with
-    the weights that they have; the others stand for each other. The sum of the weights is the
-    sample's share of all rows, of the sum of all. A larger sample with the same ``first`` holds the
+    the weights that they have; the others stand for each other. The weights add up to that of all
+    rows, times the sample's share of the rows. A larger sample with the same ``first`` holds the
     smaller ones, where no row is so heavy.
 
     Parameters

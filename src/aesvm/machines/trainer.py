@@ -36,8 +36,9 @@ from aesvm.solver.state import Solution
 #: Steps in which the progress of a single solve is reported.
 _STEPS = 20
 
-#: How long a solve will go on is said from this share on.
-_SOME = 0.02
+#: The least share of a solve that must be done before a line says how long it will go on: what is
+#: left is then up to 49 times the time so far, and an error in that time counts as often.
+_LEAST_DONE = 0.02
 
 #: From this share on, the bar of a solve that takes more kernel values than expected slows down,
 #: and no line says how long the solve will go on: it may take many more, or updates alone.
@@ -72,6 +73,8 @@ class Trainer:
     enough: float | None = None
     #: The fraction of rows expected to be support vectors, for progress; None: what is usual.
     support_share: float | None = None
+    #: Kernel values of a solve, expected, over the square of its rows; None: by ``support_share``.
+    values_share: float | None = None
     starts: Starts | None = None  #: solutions of other fits to these rows, to begin with
 
     def __post_init__(self) -> None:
@@ -193,8 +196,8 @@ class Trainer:
             done = done_of(n_values + n_more_values, n_expected)
             task.reach(done)
             left = ""
-            is_told = self.alone and self.support_share is not None
-            if is_told and _SOME < done <= _NEARLY:
+            is_told = self.alone and self.values_share is not None
+            if is_told and _LEAST_DONE < done <= _NEARLY:
                 left = duration((time.perf_counter() - started) * (1.0 - done) / done)
             self.progress.say_now_and_then(
                 f"solve: SVM {number + 1:,} of {len(self.n_iter):,} at KKT violation "
@@ -251,11 +254,15 @@ class Trainer:
 
         The bar counts these: a violation falls slowly at first, and fast at the end.
         """
-        share = TABLE.support_share if self.support_share is None else self.support_share
-        n_support = share * len(own.rows)
+        n_rows = len(own.rows)
         if own.positions_before is not None:
-            n_support = count_support(self.formulation, own.positions_before)
-        return TABLE.exact_values * len(own.rows) * max(n_support, 1)
+            n_support: float = count_support(self.formulation, own.positions_before)
+        elif self.values_share is not None:
+            return max(self.values_share * n_rows, 1.0) * n_rows
+        else:
+            share = TABLE.support_share if self.support_share is None else self.support_share
+            n_support = share * n_rows
+        return TABLE.exact_values * n_rows * max(n_support, 1)
 
     def _machine(self, own: TrainingSet, at: NDArray[np.intp], solution: Solution) -> Machine:
         """The SVM of a solution; ``at``: the row of the set that each variable is of."""

@@ -52,7 +52,7 @@ def as_seconds(value: Any) -> float:
         return nan
     try:
         return float(value)
-    except (OverflowError, ValueError):  # of Decimal("sNaN"), too
+    except (OverflowError, TypeError, ValueError):  # of np.timedelta64, and Decimal("sNaN")
         return nan
 
 

@@ -1,13 +1,15 @@
 """What an exact fit is expected to take, before the work begins: kernel values, and seconds.
 
-Two pilots, the exact SVMs of a twelfth of the rows and of a quarter of these, tell how fast support
-vectors, updates and free variables become more: each as a power of the number of rows. The kernel
-values are rows times support vectors, as many times as the pilot computed them:
+Two small SVMs, the exact ones of 1/12 and of 1/48 of the rows, have fewer support vectors, updates
+and free variables than the SVM of all rows. Each count is taken to grow as a power of the number of
+rows, and the two SVMs tell the power (of free variables, half of it). Kernel values are rows times
+support vectors, times what the larger of the two computed for each of these:
 
     seconds = kernel values x seconds of one + updates x seconds of one
 
-Kernel values are timed in a block like those of a solve. (The pilot's seconds do not tell: the
-pilot took 1/5 to 1/150 of the fit.) docs/benchmarks.md has what was expected and what fits took.
+The time of a kernel value is measured, in a block like those of a solve. That of an update is fixed
+(``_UPDATE``), as it was on one machine. (The seconds of the small SVMs do not tell: the larger one
+took 1/5 to 1/150 of the fit.) docs/benchmarks.md has what was expected and what fits took.
 """
 
 from __future__ import annotations
@@ -32,33 +34,35 @@ from aesvm.machines.sharing import SharedWork
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
 
-#: The larger pilot has this part of the rows of its machine, the smaller one a quarter of it. They
-#: take some hundredths of the time of the fit.
-_PILOT, _SMALLER = 12, 4
+#: The larger of the two small SVMs has 1/12 of the rows of its machine, the smaller one a quarter
+#: of these. Both took 0.6 to 3.5 % of fits over five seconds, and up to a fifth of shorter ones.
+_LARGER, _SMALLER = 12, 4
 
-#: So many machines have pilots, and stand for the others by their squared numbers of rows.
+#: Small SVMs are trained of so many machines, which stand for the others by their squared numbers
+#: of rows. (For each of the 45 pairs of ten classes they would take up to six times as long.)
 _MACHINES = 8
 
 #: Seconds of an update of two variables. (Beside the kernel values it was 1.8 to 3.5 microseconds
 #: on heart2020, covtype at C=16, a9a at C=100 and a regression of 40,000 rows.)
 _UPDATE = 2e-6
 
-#: Columns and lines of the block of kernel values that is timed.
+#: Columns and lines of the block of kernel values that is timed. A solve of one machine has as many
+#: columns at least (``_WORTH_ASKING``), and up to twice as many lines at a time.
 _COLUMNS, _LINES = 20_000, 512
 
-
-#: What is said: from this many times the seconds that are expected, to that many. (Of 24 fits that
-#: took over a second, 18 took as long as that, and of ten that took over five seconds nine.)
+#: What is said: from this many times the seconds that are expected, to that many. Both were chosen
+#: on the fits of docs/benchmarks.md. (Of 24 of these that took over a second, 18 took as long as
+#: that, and of ten that took over five seconds nine. Other fits may do worse.)
 _LEAST, _MOST = 1 / 1.5, 2.5
 
-#: What is expected is measured where there are this many rows.
+#: Small SVMs are trained where there are this many rows: shorter fits need no forecast.
 _WORTH_ASKING = 20_000
 
 #: What kernel values are timed by.
 _clock = time.perf_counter
 
 
-class Outlook(NamedTuple):
+class Forecast(NamedTuple):
     """What the exact SVMs of all rows are expected to take."""
 
     n_values: float  #: kernel values
@@ -72,17 +76,16 @@ def expect(context: FitContext, prepared: PreparedRows, plan: Exact) -> Exact:
     n_rows = len(prepared.rows)
     if n_rows < _WORTH_ASKING or not context.progress.says:
         return plan
-    found = outlook(context, prepared, plan)
+    found = forecast(context, prepared, plan)
     n_free = found.n_free if context.data.n_machines == 1 else 0.0
     memory = expected_memory(context, prepared, n_free)
     seconds = between(_LEAST * found.seconds, _MOST * found.seconds)
     context.progress.say(f"memory: some {memory}; time: {seconds}")
     squared_rows = context.data.squared_sizes(prepared.rows)
-    # for progress: the support vectors that make up these kernel values
-    return replace(plan, support_share=found.n_values / (TABLE.exact_values * squared_rows))
+    return replace(plan, values_share=found.n_values / squared_rows)
 
 
-def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook:
+def forecast(context: FitContext, prepared: PreparedRows, plan: Exact) -> Forecast:
     """What the exact SVMs of all rows are expected to take; some stand for many of them."""
     data, formulation = context.data, context.formulation
     # their solutions are no start of this fit
@@ -100,7 +103,7 @@ def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook
         if formulation.constant(problem.targets) is not None:
             continue
         shuffled = pilots.shuffled(problem)
-        parts = [max(n_rows // part, 2) for part in (_PILOT * _SMALLER, _PILOT)]
+        parts = [max(n_rows // part, 2) for part in (_LARGER * _SMALLER, _LARGER)]
         fewer, more = (pilots.trained(number, shuffled, part) for part in parts)
         times = n_rows / parts[1]
         n_support = min(_grown(fewer.n_support, more.n_support, times), n_rows)
@@ -112,7 +115,7 @@ def outlook(context: FitContext, prepared: PreparedRows, plan: Exact) -> Outlook
     all_machines = data.squared_sizes(prepared.rows) / max(squared_rows, 1.0)
     n_values, n_updates = all_machines * n_values, all_machines * n_updates
     seconds = n_values * _seconds_of_value(context, prepared.rows) + n_updates * _UPDATE
-    return Outlook(n_values, n_updates, n_free, seconds)
+    return Forecast(n_values, n_updates, n_free, seconds)
 
 
 def _n_updates(machine: Machine) -> int:
@@ -128,11 +131,11 @@ def _n_free(formulation: Formulation, machine: Machine) -> int:
 
 
 def _grown(fewer: int, more: int, times: float) -> float:
-    """A count of ``times`` the rows, by those of two pilots.
+    """A count of ``times`` the rows, by those of two small SVMs.
 
     Examples
     --------
-    >>> from aesvm.machines.outlook import _grown
+    >>> from aesvm.machines.forecast import _grown
     >>> round(_grown(100, 200, times=16.0))  # twice as many of four times the rows
     800
     """
