@@ -325,7 +325,11 @@ def test_of_many_pairs_of_classes_those_that_are_not_reached_are_of_a_sample(mon
     assert 1 <= len(n_updates) < 6  # pairs that are not begun take no time
     assert cut.certificate_.verdict().startswith("stopped after")
     assert re.search(r"the largest of 2\d\d rows", said)  # of all classes
-    assert np.mean(cut.predict(X) == exact.predict(X)) > 0.8
+    # by that clock it was tried for 1e9 seconds, which some of six pairs took
+    assert cut.certificate_.exact_after in [
+        pytest.approx(1e9 * 6 / n, rel=0.01) for n in range(1, 6)
+    ]
+    assert np.mean(cut.predict(X) == exact.predict(X)) > 0.6
     in_time, said = fitted(model, TimeLimit(1.0, lambda: 0.0), X, y)
     assert not said
     np.testing.assert_array_equal(in_time.predict(X), exact.predict(X))
@@ -346,12 +350,13 @@ def test_rows_of_a_sample_are_those_of_all_classes(monkeypatch):
 
 
 @pytest.mark.parametrize("is_noise", [True, False])
-def test_a_model_that_predicts_a_constant_is_said_to(is_noise):
+def test_a_model_that_predicts_a_constant_is_said_to(is_noise, monkeypatch):
     """Of noise, the first updates give a w of which 0 is the best multiple."""
+    monkeypatch.setattr(host, "WORKING_SET", 16)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 30))
     y = rng.random(4000) < 0.2 if is_noise else X[:, 0] > 0
-    model, (said,) = fitted(AESVC(time_limit=1e-9, C=100.0), TimeLimit(0.0), X, y)
+    model, (said,) = fitted(AESVC(gamma=0.03, C=100.0), TimeLimit(0.0), X, y)
     assert ("predicts a constant" in said) == is_noise
     assert (len(np.unique(model.predict(X))) == 1) == is_noise
 

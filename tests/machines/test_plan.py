@@ -229,6 +229,21 @@ def test_of_very_many_machines_some_stand_for_all(monkeypatch):
     assert len(found._found) == 4
 
 
+@pytest.mark.parametrize(("n_each", "is_in_time"), [(1000, False), (10_000, True)])
+def test_very_many_machines_have_samples_in_time_unless_they_are_small(n_each, is_in_time):
+    counts = {"n_machines": 66, "squared_rows": 66.0 * n_each**2}
+    found = plan(Facts(n_rows=6 * n_each, seconds=10.0, **counts))
+    assert isinstance(found, Ladder if is_in_time else Exact)
+
+
+def test_exact_svms_of_very_many_machines_follow_the_first_samples():
+    """Whatever these took: it does not tell what larger machines take."""
+    counts = {"n_machines": 66, "squared_rows": 66.0 * 25_000**2}
+    ladder = plan(Facts(n_rows=150_000, seconds=10.0, **counts))
+    assert isinstance(ladder.next(Sampled(2000, seconds=9.0), left=1.0), Exact)
+    assert ladder.next(Sampled(2000, seconds=9.0), left=0.0) is None
+
+
 # --- fits
 
 

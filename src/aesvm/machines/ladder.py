@@ -149,6 +149,7 @@ class _Climb:
         self.powers = (0.0,) if context.formulation.is_homogeneous else _POWERS
         self.cut: TrainedMachines | None = None  # the exact SVMs, where they were cut short
         self.cut_after = 0.0  # seconds
+        self.share_reached = 0.0  # of the squared rows of all of them: those of the exact ones
         self.steps: list[Step] = []
         gap = plans.TABLE.gap_of_sample if plan.facts.definite else None
         self.goal_of_sample = Exact("a sample", enough=gap)
@@ -208,6 +209,8 @@ class _Climb:
             made = self.best._replace(name="exact", trained=trained, n_sampled=n_rows)
             is_better = trained.converged & ~np.isnan(objectives)
             self.best = _put_together(self.best, made, is_better)
+            squared_rows = np.array([float(own.n_rows) ** 2 for own in self.totals])
+            self.share_reached = float(squared_rows[is_better].sum() / squared_rows.sum())
         return None
 
     def _sample(self, rung: Sample, progress: Progress) -> None:
@@ -484,14 +487,16 @@ class _Climb:
     def _seconds_of_exact(self) -> float | None:
         """What the exact SVM is expected to take: longer than it was tried for, if it was cut.
 
-        None where samples do not tell: they are far smaller, or there was only the first, which
-        takes what a fit takes once, such as compiling.
+        Of several machines, those that were reached tell. None where samples do not tell: they are
+        far smaller, or there was only the first, which takes what a fit takes once, such as
+        compiling.
         """
+        if self.share_reached:
+            return self.cut_after / self.share_reached
         n_rows, n_first = self.sampled.n_rows, plans.TABLE.first_samples[0]
         is_known = n_rows > n_first and self.plan.facts.n_rows <= plans.TABLE.far * n_rows
-        if not is_known and not self.cut_after:
-            return None
-        return max(self.plan.seconds_of_exact(self.sampled), _LONGER * self.cut_after)
+        expected = self.plan.seconds_of_exact(self.sampled) if is_known else 0.0
+        return max(expected, _LONGER * self.cut_after) or None
 
     def _bounded(self, trained: TrainedMachines) -> TrainedMachines:
         """Machines with the dual of an exact solve that was cut, where it is the better bound."""
