@@ -23,8 +23,8 @@ Rows that are not in memory cannot be solved for at once: "auto" makes rounds wh
 A fit to rows in memory that has a time limit, and is to be as exact as that allows ("auto" or
 "exact"), climbs a ladder: the SVM of a small sample, of larger ones, and the exact SVM, or SVMs of
 further rows in the time that is left. How large they are follows from the time that the samples
-before took. (That depends on the machine, as a limit
-does.)
+before took. (That depends on the machine, as a limit does.) Of very many pairs of classes, the
+exact SVMs follow the second sample; where the pairs are small, there are no samples.
 """
 
 from __future__ import annotations
