@@ -274,6 +274,8 @@ __device__ __forceinline__ void write(const Move move, bool is_partner, double *
 // Slopes move by half the difference of a pair's lines of curvatures, and all by the same besides, which
 // is added in the end. What is compared is of single precision; how far variables can move is double, and
 // brought up to date while the next pair is looked for.
+//
+// (Not inlined, since more registers are left to it then.)
 __device__ __noinline__ int update_pairs(Subset &of, int n, int n_groups, float enough, int limit)
 {
     const int lane = threadIdx.x % 32;

@@ -38,8 +38,9 @@ from aesvm.sets.derive import PreparedRows
 #: of these. Both took 0.6 to 3.5 % of fits over five seconds, and up to a fifth of shorter ones.
 _LARGER, _SMALLER = 12, 4
 
-#: Small SVMs are trained of so many machines, which stand for the others by their squared numbers
-#: of rows. (For each of the 45 pairs of ten classes they would take up to six times as long.)
+#: The most machines (pairs of classes) that have small SVMs. What the others take is expected to be
+#: in proportion to the squares of their rows. (For all 45 pairs of ten classes the small SVMs would
+#: take up to six times as long.)
 _MACHINES = 8
 
 #: Seconds of an update of two variables. (Beside the kernel values it was 1.8 to 3.5 microseconds
