@@ -17,7 +17,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, make_moons
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM
-from aesvm.bases.compress import PointwiseKernel
+from aesvm.bases.compress import Landmarks
+from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.kernels import kernel_matrix
 from tests import oracles
 from tests.bases.test_span_training import FAMILY, objective_of, targets_for
@@ -307,8 +308,8 @@ X = np.random.default_rng(0).normal(size=(8, 2))
 
 
 @pytest.fixture
-def kernel():
-    return PointwiseKernel(kernel_matrix(X, kernel="rbf", gamma=1.0), ROWS, POINTS)
+def space():
+    return Landmarks.of(kernel_matrix(X, kernel="rbf", gamma=1.0), ROWS, POINTS, map)
 
 
 def expected(one, other):
@@ -319,33 +320,37 @@ def expected(one, other):
     return K[np.ix_(one, other)] + C[:, one].T @ C[:, other] / unit
 
 
-def test_values_are_those_of_the_definition(kernel):
-    some = ROWS[[3, 0, 4]]
-    assert_allclose(kernel.square(some), expected(some, some), atol=1e-6)
-    assert_allclose(kernel.diag(some), np.diag(expected(some, some)), atol=1e-6)
-    assert_allclose(kernel.block(ROWS, some), expected(ROWS, some), atol=1e-6)
-    assert_allclose(kernel.cross(X[ROWS], some), expected(ROWS, some), atol=1e-6)
-    taken = kernel.columns(some).take(np.array([2, 1]))
-    assert_allclose(taken.values(taken.lines(ROWS), 6), expected(ROWS, some[[2, 1]]), atol=1e-6)
-    assert kernel.bound(ROWS) == pytest.approx(np.diag(expected(ROWS, ROWS)).max(), abs=1e-6)
+def test_values_are_those_of_the_definition(space):
+    K = np.exp(-np.square(X[ROWS][:, None] - X[ROWS]).sum(axis=2))
+    values = K + space.features @ space.features.T
+    assert_allclose(values, expected(ROWS, ROWS), atol=1e-6)
 
 
-def test_both_parts_count_the_same(kernel):
-    assert kernel.diag(ROWS).sum() == pytest.approx(2.0 * len(ROWS))
+def test_both_parts_count_the_same(space):
+    assert np.square(space.features).sum() == pytest.approx(len(ROWS))
 
 
-def test_functions_are_known_by_scores_and_values_at_the_points(kernel):
+def test_functions_are_known_by_scores_and_values_at_the_points(space):
     coefs = np.random.default_rng(1).normal(size=(len(ROWS), 2))
     K = np.exp(-np.square(X[:, None] - X).sum(axis=2))
     scores = K[:, ROWS] @ coefs
     inner = expected(ROWS, ROWS) @ coefs
-    assert_allclose(kernel.values(scores[ROWS], scores[POINTS]), inner, atol=1e-6)
+    assert_allclose(space.values(scores[ROWS], scores[POINTS]), inner, atol=1e-6)
     squared = np.einsum("ij,ij->j", coefs, scores[ROWS])
-    norms = kernel.squared_norms(squared, scores[POINTS])
+    norms = space.squared_norms(squared, scores[POINTS])
     assert_allclose(norms, np.einsum("ij,ij->j", coefs, inner), atol=1e-6)
 
 
 def test_rows_that_the_points_cannot_tell_apart_have_plain_values():
     kernel = kernel_matrix(np.ones((3, 1)), kernel="rbf", gamma=1.0)
     every = np.arange(3)
-    assert_allclose(PointwiseKernel(kernel, every, every).square(every), np.ones((3, 3)))
+    assert_allclose(Landmarks.of(kernel, every, every, map).features, np.zeros((3, 3)))
+
+
+def test_a_pursuit_chooses_in_the_space_of_kernel_and_features(space):
+    values = np.random.default_rng(2).normal(size=(len(ROWS), 1))
+    targets = Functions(values, np.zeros(len(ROWS), dtype=np.intp), np.ones((1, 1), dtype=bool))
+    kernel = kernel_matrix(X, kernel="rbf", gamma=1.0)
+    chosen = Pursuit(kernel, ROWS, targets, features=space.features).choose(3)
+    whole = kernel_matrix(expected(ROWS, ROWS), kernel="precomputed")
+    assert_array_equal(chosen, ROWS[Pursuit(whole, np.arange(len(ROWS)), targets).choose(3)])

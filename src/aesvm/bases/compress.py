@@ -12,7 +12,7 @@ A machine ``f(x) = <w, phi(x)> + b`` is put on some of its vectors, S, in one of
   Where vectors are far apart, a projection is nearly zero except near S. The fit is not.
 
 Vectors are chosen by a pursuit on w: for projections in kernel space, for fits in a space where
-values at a sample of the vectors count as well (``PointwiseKernel``).
+values at a sample of the vectors count as well (``Landmarks``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from aesvm.bases.factor import Curvature, hessian_factor, kernel_factor, solve
 from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.formulations.protocol import Array
-from aesvm.kernels import Columns, KernelMatrix
+from aesvm.kernels import KernelMatrix
 from aesvm.machines.problem import Expansion
 from aesvm.runtime.progress import Progress
 
@@ -228,14 +228,15 @@ def _pursuit(
     landmarks, values at them count as well.
     """
     candidates = _sample(np.arange(kernel.n_rows), max(_LEAST_CANDIDATES, _CANDIDATES * most))
-    values = scores[candidates]
+    values, features = scores[candidates], None
     if len(landmarks):
-        kernel = pointwise = PointwiseKernel(kernel, candidates, landmarks, run)
-        values = pointwise.values(values, scores[landmarks])
-        squared = pointwise.squared_norms(squared, scores[landmarks])
+        space = Landmarks.of(kernel, candidates, landmarks, run)
+        features, at_landmarks = space.features, scores[landmarks]
+        values = space.values(values, at_landmarks)
+        squared = space.squared_norms(squared, at_landmarks)
     norms = np.sqrt(np.where(squared > 0, squared, 1.0))
     targets = Functions(values / norms, groups[candidates], may_use)
-    return Pursuit(kernel, candidates, targets, worth=1.0, run=run)
+    return Pursuit(kernel, candidates, targets, worth=1.0, run=run, features=features)
 
 
 def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
@@ -333,8 +334,8 @@ def _distance(
     return float(np.sqrt(max(left, 0.0) + rounding))
 
 
-class PointwiseKernel(KernelMatrix):
-    """The kernel of a space in which values at some rows, the landmarks, count as well.
+class Landmarks(NamedTuple):
+    """A space in which values of functions at some rows, the landmarks, count as well.
 
     Its kernel is
 
@@ -342,112 +343,33 @@ class PointwiseKernel(KernelMatrix):
 
     so that the squared norm of a function g is ``|g|^2 + sum_p (g(p) - mean_q g(q))^2 / unit``: a
     constant is left to the offset. The unit makes both parts count the same over the rows.
-
-    Parameters
-    ----------
-    kernel : KernelMatrix
-        In double precision.
-    rows : ndarray
-        Rows of the kernel matrix, ascending: others have no values here.
-    landmarks : ndarray
-        Rows of the kernel matrix at which functions are compared.
-    run : callable, default=map
-        ``map`` or a parallel one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.compress import PointwiseKernel
-    >>> from aesvm.kernels import kernel_matrix
-    >>> kernel = kernel_matrix(np.array([[-1.0], [1.0]]), kernel="linear")
-    >>> PointwiseKernel(kernel, np.arange(2), np.arange(2)).square(np.arange(2))
-    array([[ 2., -2.],
-           [-2.,  2.]])
     """
 
-    def __init__(
-        self,
-        kernel: KernelMatrix,
-        rows: NDArray[np.intp],
-        landmarks: NDArray[np.intp],
-        run: Callable = map,
-    ) -> None:
-        self.kernel = kernel
-        self.rows = rows
-        self.n_rows = kernel.n_rows
-        self.dtype = kernel.dtype
-        self.landmarks = landmarks
-        self.at_landmarks = np.empty((len(rows), len(landmarks)))
+    features: Array  #: ``c_p / sqrt(unit)`` of the rows
+    unit: float
+
+    @classmethod
+    def of(
+        cls, kernel: KernelMatrix, rows: NDArray[np.intp], landmarks: NDArray[np.intp], run: Callable
+    ) -> Landmarks:
+        """Those of some rows of a kernel matrix in double precision."""
+        features = np.empty((len(rows), len(landmarks)))
 
         def piece(first: int) -> None:
-            part = rows[first : first + _COMPARED]
-            self.at_landmarks[first : first + _COMPARED] = _centred(kernel.block(part, landmarks))
+            values = kernel.block(rows[first : first + _COMPARED], landmarks).astype(np.float64)
+            features[first : first + _COMPARED] = values - values.mean(axis=1, keepdims=True)
 
         list(run(piece, range(0, len(rows), _COMPARED)))
-        total = float(np.square(self.at_landmarks).sum())
-        self.unit = total / float(np.sum(kernel.diag(rows))) if total > 0 else 1.0
-        self.at_landmarks /= np.sqrt(self.unit)
+        total = float(np.square(features).sum())
+        unit = total / float(np.sum(kernel.diag(rows))) if total > 0 else 1.0
+        features /= np.sqrt(unit)
+        return cls(features, unit)
 
     def values(self, scores: Array, at_landmarks: Array) -> Array:
-        """Inner products of functions with the rows, in this space.
-
-        ``scores``: those in kernel space; ``at_landmarks``: values of the functions there.
-        """
+        """Inner products of functions with the rows, by those in kernel space (``scores``)."""
         centred = (at_landmarks - at_landmarks.mean(axis=0)) / np.sqrt(self.unit)
-        return scores + self.at_landmarks @ centred
+        return scores + self.features @ centred
 
     def squared_norms(self, squared: Array, at_landmarks: Array) -> Array:
-        """Squared norms of functions in this space, by those in kernel space."""
+        """Squared norms of functions, by those in kernel space."""
         return squared + np.square(at_landmarks - at_landmarks.mean(axis=0)).sum(axis=0) / self.unit
-
-    def square(self, rows, out=None):
-        values = self.kernel.square(rows, out=out)
-        own = self.values_at_landmarks(rows)
-        values += own @ own.T
-        return values
-
-    def columns(self, rows):
-        return _PointwiseColumns(self, self.kernel.columns(rows), self.values_at_landmarks(rows))
-
-    def diag(self, rows):
-        return self.kernel.diag(rows) + np.square(self.values_at_landmarks(rows)).sum(axis=1)
-
-    def bound(self, rows):
-        return float(self.diag(rows).max(initial=0.0))
-
-    def values_at_landmarks(self, rows: NDArray[np.intp]) -> Array:
-        """Kernel values of some rows and the landmarks, centred and in units."""
-        return self.at_landmarks[np.searchsorted(self.rows, rows)]
-
-
-class _PointwiseColumns(Columns):
-    def __init__(self, kernel: PointwiseKernel, own: Columns, at_landmarks: Array) -> None:
-        self.kernel = kernel
-        self.own = own
-        self.at_landmarks = at_landmarks
-        self.dtype = kernel.dtype
-
-    def __len__(self):
-        return len(self.own)
-
-    def take(self, positions):
-        return _PointwiseColumns(
-            self.kernel, self.own.take(positions), self.at_landmarks[positions]
-        )
-
-    def lines(self, rows):
-        return self.own.lines(rows), self.kernel.values_at_landmarks(rows)
-
-    def new_lines(self, X_new):
-        at_landmarks = _centred(self.kernel.kernel.cross(X_new, self.kernel.landmarks))
-        return self.own.new_lines(X_new), at_landmarks / np.sqrt(self.kernel.unit)
-
-    def write(self, lines, start, stop, out):
-        own, at_landmarks = lines
-        self.own.write(own, start, stop, out)
-        out += at_landmarks @ self.at_landmarks[start:stop].T
-
-
-def _centred(values: NDArray) -> Array:
-    """Values at the landmarks, less their mean."""
-    return values.astype(np.float64) - values.mean(axis=1, keepdims=True, dtype=np.float64)

@@ -17,14 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from aesvm.bases.factor import Factor, factor_of_lower, half_solved, times, to_host
 from aesvm.formulations.protocol import Array
-from aesvm.kernels import KernelMatrix
+from aesvm.kernels import Columns, KernelMatrix
 from aesvm.kernels.matrix import Arrays
 from aesvm.runtime.progress import OutOfTimeError
 
@@ -101,6 +101,8 @@ class Pursuit:
         best one that is not among them.
     run : callable
         ``map`` or a parallel one; ``OutOfTimeError`` of a call ends a choice.
+    features : ndarray of shape (n_candidates, n_features), default=None
+        Numbers of the candidates, whose inner products are added to kernel values.
 
     Examples
     --------
@@ -121,9 +123,12 @@ class Pursuit:
     least: float = LEAST_DISTANCE
     worth: float = 0.5
     run: Callable = map
+    features: Array | None = None
 
     def __post_init__(self) -> None:
         sizes = np.asarray(self.kernel.diag(self.candidates), dtype=np.float64)
+        if self.features is not None:
+            sizes = sizes + np.square(self.features).sum(axis=1)
         self.floor = np.maximum(self.least * self._spread(sizes), _ROUNDING * sizes)
         self.largest = float(sizes.max(initial=0.0))
         self.chosen = np.zeros(len(self.candidates), dtype=bool)
@@ -140,10 +145,20 @@ class Pursuit:
         """
         if not len(sizes) or not sizes[0] > 0:
             return float(sizes.max(initial=0.0))
-        columns = self.kernel.columns(self.candidates[:1])
-        values = columns.values(columns.lines(self.candidates), len(sizes))[:, 0]
-        left = sizes - np.square(values.astype(np.float64)) / sizes[0]
+        first = slice(0, 1)
+        columns = self.kernel.columns(self.candidates[first])
+        values = to_host(self._values(columns, slice(None), first))[:, 0]
+        left = sizes - np.square(values) / sizes[0]
         return max(float(left.max()), 0.0) or float(sizes.max())
+
+    def _values(self, columns: Columns, rows: Any, of: Any) -> Any:
+        """Kernel values of candidates ``rows`` and of those that columns were made of."""
+        part = self.candidates[rows]
+        values = columns.values_there(columns.lines(part), len(part))
+        values = values.astype(np.float64, copy=False)
+        if self.features is not None:
+            values += self.features[rows] @ self.features[of].T
+        return values
 
     @property
     def bases(self) -> list[NDArray[np.intp]]:
@@ -158,7 +173,7 @@ class Pursuit:
     def begin_with(self, bases: list[NDArray[np.intp]], factors: list[Factor]) -> None:
         """Begin with a basis of each function; ``factors``: Cholesky, of its kernel values.
 
-        The targets are taken to be residuals already.
+        The targets are taken to be residuals already, and candidates have no ``features``.
         """
         for function, rows, factor in zip(self.functions, bases, factors, strict=True):
             if len(rows):
@@ -172,9 +187,8 @@ class Pursuit:
 
         def piece(first: int) -> None:
             here = slice(first, min(first + self._piece, len(function.own)))
-            part = self.candidates[function.own[here]]
-            values = columns.values_there(columns.lines(part), len(part))
-            parts = half_solved(factor, values.astype(np.float64, copy=False).T).T
+            values = self._values(columns, function.own[here], None)
+            parts = half_solved(factor, values.T).T
             function.parts[here] = parts
             function.distances[here] -= np.square(parts).sum(axis=1)
 
@@ -230,6 +244,8 @@ class Pursuit:
         if len(worths) > n_compared:
             enough = self.worth * float(np.partition(worths, -n_compared - 1)[-n_compared - 1])
         square = self.kernel.square_there(self.candidates[best]).astype(np.float64)
+        if self.features is not None:
+            square += self.features[best] @ self.features[best].T
         may_use = self.targets.may_use[:, self.targets.groups[best]]
         compared = []
         for one, mask in zip(self.functions, may_use, strict=True):
@@ -259,9 +275,7 @@ class Pursuit:
 
         def piece(first: int) -> None:
             last = min(first + self._piece, len(self.candidates))
-            part = self.candidates[first:last]
-            block = columns.values_there(columns.lines(part), len(part))
-            block = block.astype(np.float64, copy=False)
+            block = self._values(columns, slice(first, last), picks)
             for update in updates:
                 update.of_piece(block, first, last)
 
