@@ -133,27 +133,15 @@ def compress(
 ) -> Compressed:
     """Fit machines on fewer vectors; where there is a tolerance, project them instead.
 
-    Parameters
-    ----------
-    expansions : list of Expansion
-        Over rows of the kernel matrix.
-    kernel : KernelMatrix
-        Of all their vectors, in double precision.
-    groups : ndarray
-        Of each vector.
-    may_use : ndarray of shape (n_machines, n_groups)
-        Whether a machine may use the vectors of a group.
-    n_vectors : int or None
-        The most that are kept.
-    tol : float or None
-        Vectors are added, up to ``n_vectors``, until no machine has moved farther than this. Where
-        rounding does not allow that, all of them are kept.
-    moves_offsets : bool
-        Whether offsets of projections are moved by the median change of the vectors' scores. With
-        one class all scores are positive, and a projection makes them smaller.
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
+    - ``expansions``: over rows of the kernel matrix.
+    - ``kernel``: of all their vectors, in double precision.
+    - ``groups``: of each vector.
+    - ``may_use``: whether a machine may use the vectors of a group.
+    - ``n_vectors``: the most that are kept.
+    - ``tol``: vectors are added, up to ``n_vectors``, until no machine has moved farther than this.
+      Where rounding does not allow that, all of them are kept.
+    - ``moves_offsets``: whether offsets of projections are moved by the median change of the
+      vectors' scores. With one class all scores are positive, and a projection makes them smaller.
     """
     every = np.arange(kernel.n_rows)
     most = len(every) if n_vectors is None else min(n_vectors, len(every))
@@ -278,16 +266,8 @@ def _fitted(
 ) -> tuple[Array, float]:
     """Fit a function on some rows: coefficients, and the change of the offset.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
-    rows : ndarray
-        The function is put on these.
-    at : ndarray
-        Rows at which its values should change least.
-    scores : ndarray
-        ``<w, phi(x)>`` of all rows of the kernel matrix.
-    run : callable
+    ``rows``: the function is put on these. ``at``: rows at which its values should change least.
+    ``scores``: ``<w, phi(x)>`` of all rows of the kernel matrix.
     """
     if not len(rows):
         return np.empty(0), float(np.mean(scores[at])) if len(at) else 0.0
@@ -350,7 +330,11 @@ class Landmarks(NamedTuple):
 
     @classmethod
     def of(
-        cls, kernel: KernelMatrix, rows: NDArray[np.intp], landmarks: NDArray[np.intp], run: Callable
+        cls,
+        kernel: KernelMatrix,
+        rows: NDArray[np.intp],
+        landmarks: NDArray[np.intp],
+        run: Callable,
     ) -> Landmarks:
         """Those of some rows of a kernel matrix in double precision."""
         features = np.empty((len(rows), len(landmarks)))

@@ -233,17 +233,7 @@ class SmoothedLosses(NamedTuple):
 
 
 def ramps_of(formulation: Formulation, targets: Array, bounds: Array) -> ScoreRamps:
-    """The losses of rows, whatever their scores.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.descent import ramps_of
-    >>> from aesvm.formulations.hinge import Hinge
-    >>> ramps = ramps_of(Hinge(), np.array([1.0, -1.0]), np.ones(2))
-    >>> ramps.heights(np.array([0.5, 0.5]), np.array([0.25]))  # 1 - margin
-    array([0.25, 1.75])
-    """
+    """The losses of rows, whatever their scores."""
     nothing = np.zeros_like(targets, dtype=np.float64)
     kinks, costs, rising, which, signs = formulation.ramps(nothing, targets, bounds)
     sides = np.where(rising, 1.0, -1.0)

@@ -54,28 +54,12 @@ def to_host(values: Any) -> NDArray:
 
 
 def times(matrix: Any, vector: Any) -> Any:
-    """A matrix times a vector, both of one precision.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import times
-    >>> times(np.array([[1.0, 2.0]]), np.array([3.0, 4.0]))
-    array([11.])
-    """
+    """A matrix times a vector, both of one precision."""
     return matrix @ vector if on_host(matrix) else linear_algebra.product(matrix, vector)
 
 
 def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
-    """``sum_m weights[m] matrix[numbers[m]]`` in double precision; of None, all rows in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import sum_rows
-    >>> sum_rows(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1]), np.array([10.0]))
-    array([30., 40.])
-    """
+    """``sum_m weights[m] matrix[numbers[m]]`` in double precision; of None, all rows in order."""
     if not on_host(matrix):
         return linear_algebra.sum_rows(matrix, numbers, weights)
     return weights @ (matrix if numbers is None else matrix[numbers])
@@ -108,16 +92,7 @@ def factor_of_lower(lower: Any) -> Any:
 
 
 def cholesky(matrix: Any, run: Callable = map) -> Any:
-    """The lower Cholesky factor; numpy's LinAlgError where there is none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import cholesky
-    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
-    array([[2., 0.],
-           [1., 2.]])
-    """
+    """The lower Cholesky factor; numpy's LinAlgError where there is none."""
     if not on_host(matrix):
         return FactorThere(linear_algebra.cholesky(matrix))
     n = len(matrix)
@@ -148,14 +123,8 @@ def cholesky(matrix: Any, run: Callable = map) -> Any:
 def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> Any:
     """The lower Cholesky factor of a matrix; where there is none, its diagonal is raised.
 
-    Parameters
-    ----------
-    matrix : ndarray
-        Positive definite, or nearly; its diagonal is changed in place.
-    jitter : ndarray
-        What is added to the diagonal; ten times as much whenever that was not enough.
-    run : callable, default=map
-        ``map`` or a parallel one.
+    ``matrix``: positive definite, or nearly; its diagonal is changed in place. ``jitter``: what is
+    added to the diagonal; ten times as much whenever that was not enough.
 
     Examples
     --------
@@ -179,16 +148,7 @@ def cholesky_with_jitter(matrix: Array, jitter: Array, run: Callable = map) -> A
 
 
 def kernel_factor(within: Array, run: Callable = map) -> Any:
-    """The lower Cholesky factor of the kernel values of some vectors.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import kernel_factor
-    >>> kernel_factor(np.array([[4.0, 2.0], [2.0, 5.0]])).round(9)
-    array([[2., 0.],
-           [1., 2.]])
-    """
+    """The lower Cholesky factor of the kernel values of some vectors."""
     jitter = float(np.finfo(np.float64).eps) * np.diag(within)
     return cholesky_with_jitter(within.copy(), jitter, run)
 
@@ -197,13 +157,6 @@ def solve(factor: Factor, values: Array) -> Array:
     """The solution of the linear system whose matrix has a Cholesky factor.
 
     Two triangular systems by BLAS 2: LAPACK takes several times as long for one right-hand side.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import cholesky, solve
-    >>> solve(cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
-    array([1., 1.])
     """
     if not len(values):
         return np.zeros_like(values)
@@ -215,16 +168,7 @@ def solve(factor: Factor, values: Array) -> Array:
 
 
 def half_solved(factor: Factor, values: Array) -> Array:
-    """The solution of the triangular system of a lower factor, for each column of values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import half_solved
-    >>> half_solved(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]]))
-    array([[2.],
-           [2.]])
-    """
+    """The solution of the triangular system of a lower factor, for each column of values."""
     if isinstance(factor, FactorThere):
         return linear_algebra.solve_triangular(factor.lower, values)
     return scipy.linalg.solve_triangular(
@@ -233,15 +177,7 @@ def half_solved(factor: Factor, values: Array) -> Array:
 
 
 def product(matrix: Any, vector: Any, run: Callable = map) -> Any:
-    """A symmetric matrix times a vector.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import product
-    >>> product(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([1.0, 1.0]))
-    array([6., 7.])
-    """
+    """A symmetric matrix times a vector."""
     if not on_host(matrix):
         return times(matrix, vector)
     pieces = run(lambda top: matrix[top : top + _ROWS] @ vector, range(0, len(matrix), _ROWS))
@@ -249,16 +185,7 @@ def product(matrix: Any, vector: Any, run: Callable = map) -> Any:
 
 
 def gram(lines: Any, weights: Any, run: Callable = map) -> Any:
-    """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import gram
-    >>> gram(np.array([[1.0, 2.0], [0.0, 1.0]]), np.array([1.0, 3.0]))
-    array([[1., 2.],
-           [2., 7.]])
-    """
+    """``sum_i w_i k_i k_i^T`` of lines k_i, for weights that are not negative."""
     if not on_host(lines):
         return _gram_there(lines, weights)
     n_lines, n = lines.shape
@@ -338,25 +265,8 @@ def hessian_factor(
 ) -> Any:
     """The lower Cholesky factor of the Hessian.
 
-    Parameters
-    ----------
-    within : ndarray
-        Kernel values of the basis.
-    curvature : Curvature
-        Of the losses.
-    steepest : float
-        What the corner would be if every row were near a kink.
-    run : callable, default=map
-        ``map`` or a parallel one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.factor import Curvature, hessian_factor
-    >>> bent = Curvature(np.array([[3.0]]), np.array([[0.0]]), np.array([9.0]))
-    >>> hessian_factor(np.array([[1.0]]), bent, 9.0).round(6)
-    array([[2., 0.],
-           [0., 3.]])
+    ``within``: kernel values of the basis. ``curvature``: of the losses. ``steepest``: what the
+    corner would be if every row were near a kink.
     """
     n, n_offsets = curvature.crossed.shape[::-1]
     hessian = np.zeros_like(curvature.within, shape=(n + n_offsets, n + n_offsets), order="C")

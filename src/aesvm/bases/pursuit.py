@@ -86,35 +86,14 @@ class _Function:
 class Pursuit:
     """The state of a pursuit.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
-        In double precision.
-    candidates : ndarray of shape (n_candidates,)
-        Rows of the kernel matrix, distinct.
-    targets : Functions
-    least : float
-        Candidates nearer to the span than this fraction of how far they are apart, in squared
-        distances, are in it.
-    worth : float
-        Of those compared, candidates are chosen while they are worth at least this fraction of the
-        best one that is not among them.
-    run : callable
-        ``map`` or a parallel one; ``OutOfTimeError`` of a call ends a choice.
-    features : ndarray of shape (n_candidates, n_features), default=None
-        Numbers of the candidates, whose inner products are added to kernel values.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.pursuit import Pursuit, Functions
-    >>> from aesvm.kernels import kernel_matrix
-    >>> kernel = kernel_matrix(np.array([[1.0], [2.0], [4.0]]), kernel="linear")
-    >>> everywhere = np.zeros(3, dtype=np.intp), np.ones((1, 1), dtype=bool)
-    >>> targets = Functions(np.array([[3.0], [6.0], [12.0]]), *everywhere)
-    >>> pursuit = Pursuit(kernel, np.arange(3), targets)
-    >>> len(pursuit.choose(2))  # one vector spans a line
-    1
+    - ``kernel``: in double precision.
+    - ``candidates``: rows of the kernel matrix, distinct.
+    - ``least``: candidates nearer to the span than this fraction of how far they are apart, in
+      squared distances, are in it.
+    - ``worth``: of those compared, candidates are chosen while they are worth at least this
+      fraction of the best one that is not among them.
+    - ``run``: ``map`` or a parallel one; ``OutOfTimeError`` of a call ends a choice.
+    - ``features``: numbers of the candidates, whose inner products are added to kernel values.
     """
 
     kernel: KernelMatrix

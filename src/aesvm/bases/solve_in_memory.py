@@ -97,23 +97,13 @@ def solve_in_span(
 ) -> SpanSolution:
     """Minimise F over the rows in use.
 
-    Parameters
-    ----------
-    values : BasisValues
-        Of the rows and the basis.
-    within : ndarray
-        Kernel values of the basis, in double precision.
-    targets, bounds : ndarray
-        Of the rows. Where values are on a device, so are these, ``within`` and the coefficients.
-    formulation : Formulation
-    start : Point
-    widths : tuple of float
-        Half-widths of the rounded kinks, one after the other.
-    run : callable
-        ``map`` or a parallel one; ``OutOfTimeError`` of a call ends the solve where it is.
-    progress : Progress
-    to_the_end : bool, default=False
-        Whether further, smaller widths follow until the duality gap is small.
+    - ``values``: of the rows and the basis.
+    - ``within``: kernel values of the basis, in double precision.
+    - ``targets``, ``bounds``: of the rows. Where values are on a device, so are these, ``within``
+      and the coefficients.
+    - ``widths``: half-widths of the rounded kinks, one after the other.
+    - ``run``: ``map`` or a parallel one; ``OutOfTimeError`` of a call ends the solve where it is.
+    - ``to_the_end``: whether further, smaller widths follow until the duality gap is small.
     """
     problem = _ProblemInMemory(values, within, targets, bounds, formulation, start, run, to_the_end)
     descent = Descent(problem, widths, _GOAL, _LAST_GOAL[to_the_end])
@@ -310,28 +300,8 @@ class BasisValues:
     precision beyond; they do not depend on what is held, nor on the number of threads. Where the
     kernel's rows are on a device, so are the values, and coefficients, weights and sums.
 
-    Parameters
-    ----------
-    kernel : KernelMatrix
-    rows : ndarray
-        Rows of the kernel matrix, of which the first ``n_rows`` are in use.
-    most_bytes : float
-        Of values that are held; all others are computed again whenever they are needed.
-    run : callable
-        ``map`` or a parallel one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.solve_in_memory import BasisValues
-    >>> from aesvm.kernels import kernel_matrix
-    >>> kernel = kernel_matrix(np.array([[1.0], [2.0], [3.0]]), kernel="linear")
-    >>> values = BasisValues(kernel, np.arange(3), 1e6)
-    >>> values.add(np.array([2]))
-    >>> values.products(np.array([2.0]))
-    array([ 6., 12., 18.])
-    >>> values.sums(np.array([1.0, 0.0, 1.0]))
-    array([12.])
+    ``rows``: rows of the kernel matrix, of which the first ``n_rows`` are in use. ``most_bytes``:
+    of values that are held; all others are computed again whenever they are needed.
     """
 
     def __init__(

@@ -93,40 +93,8 @@ def solve_in_passes(
 ) -> dict[int, SolvedInPasses]:
     """Minimise F over all rows, of several machines at once.
 
-    Parameters
-    ----------
-    starts : dict
-        By number of the machine.
-    ask : callable
-        Answers queries by a pass over all rows.
-    formulation : Formulation
-    progress : Progress
-
-    Returns
-    -------
-    solved : dict
-        Empty where the fit was to end before the first pass had.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.descent import Point
-    >>> from aesvm.bases.solve_in_passes import Start, solve_in_passes
-    >>> from aesvm.bases.solve_in_passes import SpanMachines, add_up
-    >>> from aesvm.kernels import KernelSpec
-    >>> from aesvm.formulations.hinge import Hinge
-    >>> from aesvm.machines.problem import EveryRow
-    >>> from aesvm.runtime.progress import Silence
-    >>> X, signs = np.array([[1.0], [3.0]]), np.array([-1.0, 1.0])
-    >>> rows, every = {0: EveryRow(2, 9.0)}, {0: np.array([0])}
-    >>> spec, double = KernelSpec("linear"), np.dtype(np.float64)
-    >>> sent = SpanMachines(X[:1], every, rows, spec, Hinge(), double, 1e-5)
-    >>> start = {0: Start(np.ones((1, 1)), Point(np.zeros(1), (0.0,)), 2)}
-    >>> def ask(queries):
-    ...     return add_up(X, signs, np.ones(2), sent, queries)
-    >>> coefs, offsets = solve_in_passes(start, ask, Hinge(), Silence())[0].best.point
-    >>> np.allclose([*coefs, *offsets], [1.0, -2.0], atol=0.02)  # x - 2
-    True
+    ``starts``: by number of the machine. ``ask``: answers queries by a pass over all rows. Returns
+    ``solved``: empty where the fit was to end before the first pass had.
     """
     machines = {number: _ProblemElsewhere(*start, formulation) for number, start in starts.items()}
     queries = {number: one.first_query() for number, one in machines.items()}
@@ -432,40 +400,8 @@ def add_up(
 
     They do not depend on the number of threads.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n_rows, n_features)
-    given : ndarray of shape (n_rows,)
-        The targets that the rows were given with.
-    weights : ndarray of shape (n_rows,)
-    sent : SpanMachines
-    queries : dict
-        Of some of the machines, by number.
-    run : callable
-        ``map`` or a parallel one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.bases.solve_in_passes import PointOnLine, Query, SpanMachines, add_up
-    >>> from aesvm.kernels import KernelSpec
-    >>> from aesvm.formulations.hinge import Hinge
-    >>> from aesvm.machines.problem import EveryRow
-    >>> X, signs = np.array([[1.0], [-2.0]]), np.array([1.0, -1.0])
-    >>> sent = SpanMachines(
-    ...     X[:1],
-    ...     {0: np.array([0])},
-    ...     {0: EveryRow(2, 1.0)},
-    ...     KernelSpec("linear"),
-    ...     Hinge(),
-    ...     np.dtype(np.float64),
-    ...     1e-5,
-    ... )
-    >>> points = PointOnLine(0.0, 0.1), PointOnLine(1.0, 0.1)
-    >>> here = Query(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1), points, 0)
-    >>> found = add_up(X, signs, np.ones(2), sent, {0: here})[0].losses
-    >>> found.rounded, found.g_at_basis[:, 0]  # at w = 0 both rows pay, at w = 1 none
-    (array([2.   , 0.025]), array([3. , 0.5]))
+    ``given``: the targets that the rows were given with. ``queries``: of some of the machines, by
+    number.
     """
     n_vectors = sent.vectors.shape[0]
     kernel = TrainingKernel(sent.spec, sent.vectors)

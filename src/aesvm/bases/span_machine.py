@@ -59,13 +59,8 @@ class SpanMachine:
     Where rows are on a device, so are targets, bounds, scores, multipliers, and the coefficients
     and kernel values of the basis.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its rows, in random order: the first of them are a sample.
-    most_bytes : float
-        Of kernel values that are held.
-    context : SpanContext
+    ``problem``: its rows, in random order: the first of them are a sample. ``most_bytes``: of
+    kernel values that are held.
     """
 
     def __init__(self, problem: Problem, most_bytes: float, context: SpanContext) -> None:

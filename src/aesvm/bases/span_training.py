@@ -96,15 +96,7 @@ def train_in_span(
 class SpanTraining:
     """Machines that share a basis: a survey of whether it pays, and their training.
 
-    Parameters
-    ----------
-    data : TrainingRows
-    kernel : TrainingKernel
-        Of these rows.
-    prepared : PreparedRows
-        The distinct ones of them.
-    trainer : Trainer
-        Of the pilots.
+    ``kernel``: of these rows. ``prepared``: the distinct ones of them. ``trainer``: of the pilots.
     """
 
     def __init__(

@@ -243,25 +243,14 @@ def certificate_of(
 ) -> Certificate:
     """The certificate of all machines together.
 
-    Parameters
-    ----------
-    records : Records
-    n_rows, n_solved : int
-        A row counts once, however many pairs it is in.
-    hull_tol : float
-    definiteness : str
-        Of the kernel: ``DEFINITE``, ``NOT_DEFINITE`` or ``TAKEN``.
-    in_memory : bool, default=True
-        Whether the training rows are in one place, so that ``certify`` can compute what is missing.
-    n_vectors : int, default=None
-        Of all machines together, where they were limited.
-    history : tuple of Step, default=()
-    plan : str, default=""
-        What the fit was to do and why, and what came of it.
-    remedy : str, default=""
-        What to change where a callback or ``max_iter`` ended the fit before it was done.
-    stopped_after, exact_after : float, default=None
-        See ``Certificate``.
+    - ``n_rows``, ``n_solved``: a row counts once, however many pairs it is in.
+    - ``definiteness``: of the kernel: ``DEFINITE``, ``NOT_DEFINITE`` or ``TAKEN``.
+    - ``in_memory``: whether the training rows are in one place, so that ``certify`` can compute
+      what is missing.
+    - ``n_vectors``: of all machines together, where they were limited.
+    - ``plan``: what the fit was to do and why, and what came of it.
+    - ``remedy``: what to change where a callback or ``max_iter`` ended the fit before it was done.
+    - ``stopped_after``, ``exact_after``: see ``Certificate``.
     """
     total = records.total
     squared_norm = total("squared_norm")

@@ -46,19 +46,7 @@ class Step:
 
 
 class FitHistory:
-    """The steps of machines, each machine known by a number.
-
-    Examples
-    --------
-    >>> from aesvm.certificate.history import FitHistory
-    >>> history = FitHistory(0.0)
-    >>> for number, objectives in enumerate([(9.0, 8.0), (5.0,)]):
-    ...     history.begin(number)
-    ...     for rounds, objective in enumerate(objectives):
-    ...         history.note(number, objective, 4.0, rounds)
-    >>> [(step.rounds, step.objective, step.dual_objective) for step in history.steps()]
-    [(0, 14.0, 8.0), (1, 13.0, 8.0)]
-    """
+    """The steps of machines, each machine known by a number."""
 
     def __init__(self, started: float) -> None:
         self.started = started  # by the clock that ``time.perf_counter`` reads

@@ -124,18 +124,11 @@ def prove(
 ) -> Proof:
     """What certificates say of machines.
 
-    Parameters
-    ----------
-    objective : Objective
-    point : PrimalPoint
-    multipliers : ndarray
-        Coefficients of all rows that are feasible for the dual.
-    dual_point : DualPoint or None
-        These, or others with a better dual; None where the kernel is not positive semidefinite.
-    n_terms : int
-        As ``primal_of`` has it.
-    tol : ndarray
-        By how much a position must contradict a multiplier to be counted, of each machine.
+    - ``multipliers``: coefficients of all rows that are feasible for the dual.
+    - ``dual_point``: these, or others with a better dual; None where the kernel is not positive
+      semidefinite.
+    - ``n_terms``: as ``primal_of`` has it.
+    - ``tol``: by how much a position must contradict a multiplier to be counted, of each machine.
     """
     primal, segments = primal_of(objective, point, n_terms), objective.segments
     violates = objective.formulation.violates(
@@ -169,28 +162,17 @@ def prove_machine(
     Training sums up kernel values in single precision where that is enough, and updates scores
     iteration by iteration. Neither is precise enough for a bound.
 
-    Parameters
-    ----------
-    values : KernelMatrix
-        As precise as there are.
-    is_definite : bool
-        Whether the kernel is positive semidefinite.
-    rows : ndarray
-        All rows of the machine, ascending.
-    objective : Objective
-        Of these rows.
-    support, support_coefs, offsets
-        The machine: some of the rows, their coefficients, and its offsets.
-    multipliers : ndarray
-        Coefficients of all rows that are feasible for the full dual.
-    tol : float
-        By how much a position must contradict a multiplier to be counted.
-    run : callable
-        ``map`` or a parallel one.
-    dual_coefs : ndarray, default=None
-        Others, where these have a better dual.
-    n_summed : int, default=0
-        Rows before equal ones were put together, where these are more than the kernel matrix has.
+    - ``values``: as precise as there are.
+    - ``is_definite``: whether the kernel is positive semidefinite.
+    - ``rows``: all rows of the machine, ascending.
+    - ``objective``: of these rows.
+    - ``support``, ``support_coefs``, ``offsets``: the machine: some of the rows, their
+      coefficients, and its offsets.
+    - ``multipliers``: coefficients of all rows that are feasible for the full dual.
+    - ``tol``: by how much a position must contradict a multiplier to be counted.
+    - ``dual_coefs``: others, where these have a better dual.
+    - ``n_summed``: rows before equal ones were put together, where these are more than the kernel
+      matrix has.
     """
     scores = values.scores(support, support_coefs, rows, run)
     coefs = np.zeros(len(rows))

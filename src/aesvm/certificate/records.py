@@ -92,15 +92,7 @@ _COUNTS, _FLAGS = ("rounds", "n_rows", "violators", "n_vectors"), ("exact", "pro
 
 @dataclass(frozen=True)
 class Records:
-    """The records of several machines, a column for each number.
-
-    Examples
-    --------
-    >>> from aesvm.certificate.records import Record, Records
-    >>> records = Records.of([Record.of_nothing(), Record.of_nothing()])
-    >>> len(records), records.total("loss"), records.total("changed")
-    (2, 0.0, None)
-    """
+    """The records of several machines, a column for each number."""
 
     columns: dict[str, NDArray]
 

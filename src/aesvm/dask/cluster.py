@@ -28,14 +28,7 @@ _STEPS = 256
 class Cluster:
     """A context in which partitions are worked on; nothing is left on the workers afterwards.
 
-    Parameters
-    ----------
-    partitions : list of Partition
-    split_every : int
-        Answers that are merged at a time.
-    progress : Progress
-    client : Client or None
-        None: the current one.
+    ``split_every``: answers that are merged at a time. ``client``: None: the current one.
     """
 
     def __init__(

@@ -130,22 +130,13 @@ def cluster_rows(
 ) -> Iterator[ClusterRows]:
     """A context in which the workers answer queries about their rows.
 
-    Parameters
-    ----------
-    estimator : object
-        ``gamma_`` is written to it.
-    found : list of Partition
-    chunk_of : callable
-        Checks rows on the workers.
-    joint : bool
-        Whether rows stand for each other together with their targets: all of them in one unit,
-        found before any is reduced.
-    gamma : float or None
-        None: what the parameter stands for.
-    name : str
-        Of the task, as callbacks see it.
-    passes : bool
-        Whether passes over all rows follow, so that little of them need come here.
+    - ``estimator``: ``gamma_`` is written to it.
+    - ``chunk_of``: checks rows on the workers.
+    - ``joint``: whether rows stand for each other together with their targets: all of them in one
+      unit, found before any is reduced.
+    - ``gamma``: None: what the parameter stands for.
+    - ``name``: of the task, as callbacks see it.
+    - ``passes``: whether passes over all rows follow, so that little of them need come here.
     """
     features = Features(estimator.n_features_in_, type(estimator).__name__, chunk_of)
     with (

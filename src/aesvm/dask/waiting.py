@@ -34,10 +34,6 @@ class Watch:
     Where workers die, it ends the wait: when all have died and none comes back, or when they die
     again and again while no task finishes. Workers that are late, or that a cluster retires, are
     waited for. So are all workers of an adaptive cluster: it may be long until it gets new ones.
-
-    Parameters
-    ----------
-    client : Client
     """
 
     def __init__(self, client: Client) -> None:
@@ -160,13 +156,7 @@ class Watch:
     def failure(self, what: str, future: Future | None, others: list[Future]) -> Exception:
         """The error of a task that failed, or could not be handed on where there is no future.
 
-        Parameters
-        ----------
-        what : str
-            Which task it is.
-        future : Future or None
-        others : list of Future
-            What else is known, and may know why.
+        ``what``: which task it is. ``others``: what else is known, and may know why.
         """
         error = future.exception() if future is not None and future.status == "error" else None
         if isinstance(error, ValueError):

@@ -112,13 +112,7 @@ def statistics(cluster: Cluster, features: Features, of_rows: bool, of_targets: 
 class ClusterRows:
     """The rows of a collection: its workers answer queries about them (``Answers``).
 
-    Parameters
-    ----------
-    cluster : Cluster
-    features : Features
-    reduction : WorkerSettings
-    run : callable
-        A parallel ``map``, for what is done here.
+    ``run``: a parallel ``map``, for what is done here.
     """
 
     def __init__(

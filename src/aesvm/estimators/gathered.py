@@ -53,18 +53,8 @@ def train_gathered(
 ) -> GatheredFit:
     """Train an estimator that has ``gamma_`` on a gathered set, and write its fitted attributes.
 
-    Parameters
-    ----------
-    estimator : object
-    plan : Rounds or Span
-    gathered : Gathered
-    answers : Answers or None
-        The holder of the rows; None where they cannot be read again.
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-    start_of : callable, default=None
-        Coefficients that machines begin with.
+    ``answers``: the holder of the rows; None where they cannot be read again. ``start_of``:
+    coefficients that machines begin with.
     """
     learning: Learning = estimator._learns
     first, tally, counts, scale = gathered

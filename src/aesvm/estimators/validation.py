@@ -352,13 +352,8 @@ def class_weights(
 ) -> NDArray[np.float64]:
     """Factors of C by class, from SVC's ``class_weight``.
 
-    Parameters
-    ----------
-    given : dict, "balanced" or None
-        Classes that a dict does not name have 1.
-    classes : ndarray of shape (n_classes,)
-    counts : ndarray of shape (n_classes,)
-        Rows of each class; zero counts as one.
+    ``given``: classes that a dict does not name have 1. ``counts``: rows of each class; zero counts
+    as one.
 
     Examples
     --------

@@ -76,14 +76,6 @@ class Hinge:
         """At its bound where the margin is below 1, zero where it is above.
 
         That the sum be zero, those with margins nearest to 1 on the heavier side change over.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from aesvm.formulations.hinge import Hinge
-        >>> margins, signs = np.array([0.2, 0.8, 0.5]), np.array([1.0, 1.0, -1.0])
-        >>> Hinge().agreeing(margins, signs, np.ones(3))
-        array([ 1.,  0., -1.])
         """
         alpha = np.where(positions < 1.0, bounds, 0.0)
         excess = float(targets @ alpha)

@@ -46,14 +46,6 @@ class Segments(NamedTuple):
     """Where machines begin in arrays over rows. Of several machines none is without rows.
 
     Arrays over the rows of a single machine may be on a device. Arrays over machines never are.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.formulations.objective import Segments
-    >>> segments = Segments.of(np.array([2, 1]))
-    >>> segments.sum(np.array([1.0, 2.0, 3.0])), segments.spread(np.array([4.0, 5.0]))
-    (array([3., 3.]), array([4., 4., 5.]))
     """
 
     begins: NDArray[np.intp]
@@ -87,13 +79,8 @@ class Segments(NamedTuple):
 class Objective:
     """F of machines, as a function of scores.
 
-    Parameters
-    ----------
-    formulation : Formulation
-    targets, bounds : ndarray
-        Of the rows of all machines, one machine after another.
-    segments : Segments, default=None
-        None: one machine.
+    ``targets``, ``bounds``: of the rows of all machines, one machine after another. ``segments``:
+    None: one machine.
     """
 
     def __init__(
@@ -159,15 +146,6 @@ class Objective:
 
         An intercept is known up to the ``violations`` that solves ended at, and up to rounding. Far
         from all support vectors it alone decides, and the last digits of a solution must not.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from aesvm.formulations.objective import Objective
-        >>> from aesvm.formulations.hinge import Hinge
-        >>> one, scores = Objective(Hinge(), np.array([1.0, -1.0]), np.ones(2)), [1.0, -1.0625]
-        >>> [one.unbiased_offsets(np.array(scores), 4.0, violation) for violation in (0.1, 0.0)]
-        [(array([0.]),), (array([0.03125]),)]
         """
         formulation, offsets = self.formulation, self.best_offsets(scores)
         if not formulation.predicts_sign:
@@ -189,17 +167,7 @@ class Objective:
         )
 
     def best_multiples_of_w(self, scores: Array, squared_norms: Array | float) -> Array:
-        """The t for which ``F(t w, b)`` is smallest, with the best offsets b.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from aesvm.formulations.objective import Objective
-        >>> from aesvm.formulations.hinge import Hinge
-        >>> one = Objective(Hinge(), np.array([1.0, -1.0]), np.ones(2))
-        >>> one.best_multiples_of_w(np.array([4.0, -4.0]), 4.0).round(2)
-        array([0.25])
-        """
+        """The t for which ``F(t w, b)`` is smallest, with the best offsets b."""
 
         def objective(t: Array) -> Array:
             scaled = self.segments.spread(t) * scores
@@ -216,20 +184,8 @@ class Objective:
 def best_multiples(value: Callable[[Array], Array], n: int, n_rows: int) -> Array:
     """Multiples t, 0 or more, that make convex functions small; no worse than t = 1.
 
-    Parameters
-    ----------
-    value : callable
-        Takes the multiples of n machines to their objectives.
-    n : int
-    n_rows : int
-        Of all machines: what the time of a call grows with.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.formulations.objective import best_multiples
-    >>> best_multiples(lambda t: np.square(t - [0.1, 3.0]), 2, 10).round(6)
-    array([0.1, 3. ])
+    ``value``: takes the multiples of n machines to their objectives. ``n_rows``: of all machines:
+    what the time of a call grows with.
     """
     tried = [(np.full(n, t), value(np.full(n, t))) for t in (1.0, 0.0)]
     powers = np.log(_FACTOR) * _EXPONENTS
@@ -316,16 +272,7 @@ def _find_lowest(kinks, costs, rising, linear, sizes, above, lowest):
 
 
 def best_offsets(formulation: Formulation, scores: Array, targets: Array, bounds: Array) -> Offsets:
-    """The offsets that minimise F of one machine; the middle where several do.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.formulations.objective import best_offsets
-    >>> from aesvm.formulations.hinge import Hinge
-    >>> best_offsets(Hinge(), np.array([2.0, -1.0]), np.array([1.0, -1.0]), np.ones(2))
-    (-0.5,)
-    """
+    """The offsets that minimise F of one machine; the middle where several do."""
     return only(Objective(formulation, targets, bounds).best_offsets(scores))
 
 

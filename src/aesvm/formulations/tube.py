@@ -107,14 +107,6 @@ class Tube:
         """At the bound of its side where a row is outside the tube, zero inside.
 
         That the sum be zero, those nearest to a kink of the heavier side change over.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from aesvm.formulations.tube import Tube
-        >>> residuals = np.array([-3.0, -0.2, 0.0, 2.0, 5.0])
-        >>> Tube(0.5, 1.0).agreeing(residuals, np.zeros(5), np.ones(5))
-        array([ 1.,  1.,  0., -1., -1.])
         """
         outside = np.abs(positions) > self.epsilon
         coefs = np.where(outside, -np.sign(positions) * bounds, 0.0)

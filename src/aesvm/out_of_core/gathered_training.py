@@ -94,17 +94,7 @@ class GatheredFit(NamedTuple):
 
 
 class GatheredTraining:
-    """Trains machines of rows that are elsewhere.
-
-    Parameters
-    ----------
-    learner : GatheredLearner
-    spec : KernelSpec
-    options : SolverOptions
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-    """
+    """Trains machines of rows that are elsewhere."""
 
     def __init__(
         self,
@@ -132,18 +122,9 @@ class GatheredTraining:
     ) -> GatheredFit:
         """Train as a plan says, from a first set of all rows.
 
-        Parameters
-        ----------
-        plan : Rounds or Span
-        first : GatheredRows
-        answers : Answers or None
-            The holder of the rows; None where the rows cannot be read again.
-        hull_tol : float
-            The tolerance of rounds.
-        loosen : bool, default=False
-            Whether a round over the memory budget ends the rounds, rather than raise.
-        start_of : callable, default=None
-            Coefficients that machines of the set begin with.
+        ``answers``: the holder of the rows; None where the rows cannot be read again. ``hull_tol``:
+        the tolerance of rounds. ``loosen``: whether a round over the memory budget ends the rounds,
+        rather than raise. ``start_of``: coefficients that machines of the set begin with.
         """
         if isinstance(plan, Span):
             return self._in_span(first, plan, answers)

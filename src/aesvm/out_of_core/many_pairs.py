@@ -47,11 +47,7 @@ def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
     pair, so that a row is gathered once for each other class. All rows are fewer than that, and
     solving small pairs takes less time than stratifying their rows.
 
-    Parameters
-    ----------
-    maker : SetMaker
-    rows : WeightedRows
-        The first set; its bytes tell the size of a row.
+    ``rows``: the first set; its bytes tell the size of a row.
     """
     pairs = maker.selections
     if not are_many(maker) or not isinstance(pairs, ClassPairs):
@@ -81,17 +77,8 @@ def train_pairs(
 ) -> TrainedMachines:
     """Train every pair on one set. Of a pair, only its numbers and support vectors are kept.
 
-    Parameters
-    ----------
-    gathered : GatheredRows
-    maker : SetMaker
-        Of all pairs.
-    kernel : TrainingKernel
-        Of these rows.
-    trainer : Trainer
-    progress : Progress
-    start_of : callable, default=None
-        Coefficients that pairs trained by themselves begin with.
+    ``maker``: of all pairs. ``kernel``: of these rows. ``start_of``: coefficients that pairs
+    trained by themselves begin with.
     """
     started, rows = time.perf_counter(), gathered.rows
     pairs, formulation = maker.selections, maker.formulation

@@ -88,15 +88,7 @@ def bytes_of(budget: int | str | None) -> float:
 
 
 def level_tolerance(hull_tol: float, level: int) -> float:
-    """The epsilon of a level, as a squared distance.
-
-    Examples
-    --------
-    >>> from math import sqrt
-    >>> from aesvm.out_of_core.merge_tree import level_tolerance
-    >>> sum(sqrt(level_tolerance(1.0, level)) for level in range(1, 1000)) < 1.0
-    True
-    """
+    """The epsilon of a level, as a squared distance."""
     return hull_tol * (6.0 / (pi * level) ** 2) ** 2
 
 

@@ -104,19 +104,7 @@ class PartLook(NamedTuple):
 
 
 class PartLooks(NamedTuple):
-    """The looks of several machines at the rows of a part, or of several parts.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.out_of_core.part import STEPS, PartLook, PartLooks, merged_looks
-    >>> sums = np.zeros((1, 2, STEPS + 2, 2))
-    >>> sums[0, 0, 9] = 2.0, 0.5
-    >>> looks = PartLooks.of([(7, PartLook(sums, np.zeros(1), 0.0, 1, 3, 0, 1.0))])
-    >>> twice = merged_looks([looks, looks])
-    >>> twice.one(7).sums[0, 0, 9], twice.one(7).n_values, twice.one(8)
-    (array([4., 1.]), 6, None)
-    """
+    """The looks of several machines at the rows of a part, or of several parts."""
 
     numbers: NDArray[np.int32]  #: of the machines, ascending
     width: Array  #: of each machine

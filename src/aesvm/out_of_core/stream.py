@@ -46,14 +46,8 @@ GROWTH = 1.25
 class Stream:
     """The rows of a stream so far.
 
-    Parameters
-    ----------
-    spec : KernelSpec
-    began_with : dict
-        The kernel's parameters as they were given: a stream cannot change them.
-    tree : MergeTree
-    joint : bool
-        Whether rows stand for each other together with their targets.
+    ``began_with``: the kernel's parameters as they were given: a stream cannot change them.
+    ``joint``: whether rows stand for each other together with their targets.
     """
 
     spec: KernelSpec

@@ -41,14 +41,7 @@ class GatheredSets(TrainingSets):
 class SetMaker:
     """Makes training sets of gathered rows, one for each machine.
 
-    Parameters
-    ----------
-    selections : Selections
-        The rows of each machine.
-    spec : KernelSpec
-    formulation : Formulation
-    sum_tol : float
-        As ``TrainingKernel`` has it.
+    ``selections``: the rows of each machine. ``sum_tol``: as ``TrainingKernel`` has it.
     """
 
     selections: Selections

@@ -151,17 +151,6 @@ def sample(rows: WeightedRows, n_drawn: int, seed: int) -> WeightedRows:
     """At most ``n_drawn`` of the rows, or one of each group if that is more.
 
     No bound on distances holds for them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.out_of_core.weighted_rows import sample
-    >>> from aesvm.out_of_core.weighted_rows import WeightedRows
-    >>> classes = np.repeat([0, 1], [90, 10])
-    >>> rows = WeightedRows(np.eye(100), classes, classes, np.ones(100), np.arange(100), 0.0)
-    >>> few = sample(rows, 20, seed=0)
-    >>> [float(few.weights[few.groups == group].sum()) for group in (0, 1)]
-    [90.0, 10.0]
     """
     random = np.random.default_rng(seed)
     heavy = _is_certain(rows.weights, n_drawn)

@@ -157,16 +157,6 @@ def compiling_reported_to(tell: Callable[[str], None]) -> Iterator[None]:
     """A context in which ``tell`` gets a line when code of this package has to be compiled.
 
     After the first call of its kind, code comes from the cache, and there is no line.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.runtime.jit import first_at, compiling_reported_to
-    >>> first_at(np.arange(3.0), 3, 1.0)
-    1
-    >>> with compiling_reported_to(print):
-    ...     first_at(np.arange(3.0), 3, 2.0)  # which is compiled by now
-    2
     """
     with event.install_listener("numba:compile", _Listener(tell)):
         yield

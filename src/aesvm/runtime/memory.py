@@ -26,14 +26,7 @@ def machine_memory() -> float:
 
 
 def free_memory() -> float:
-    """Bytes of memory that programs can still take; all there is where the machine does not say.
-
-    Examples
-    --------
-    >>> from aesvm.runtime.memory import free_memory, machine_memory
-    >>> 0 < free_memory() <= machine_memory()
-    True
-    """
+    """Bytes of memory that programs can still take; all there is where the machine does not say."""
     return min((machine_memory(), *_free()))
 
 

@@ -374,18 +374,6 @@ class Watched:
     """Runs functions on threads, and reads the clock before each call.
 
     Where the work is to end, a call raises ``OutOfTimeError``.
-
-    Parameters
-    ----------
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-
-    Examples
-    --------
-    >>> from aesvm.runtime.progress import Silence, Watched
-    >>> list(Watched(map, Silence())(abs, [-1, 2]))
-    [1, 2]
     """
 
     def __init__(self, run: Callable, progress: Progress) -> None:

@@ -37,17 +37,8 @@ _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 class OwnContext:
     """A task of a fit, as callbacks see it: scikit-learn's ``CallbackContext``, for older versions.
 
-    Parameters
-    ----------
-    estimator : estimator
-        The one that is fitted.
-    task_name : str
-    task_id : int
-        Its number among the tasks of its parent.
-    max_subtasks : int or None
-        None where it is not known.
-    parent : OwnContext, default=None
-        The task that it is a part of.
+    ``estimator``: the one that is fitted. ``task_id``: its number among the tasks of its parent.
+    ``max_subtasks``: None where it is not known. ``parent``: the task that it is a part of.
     """
 
     def __init__(

@@ -286,32 +286,14 @@ def side_by_side(
 ) -> list[Any]:
     """Results of a function, in order.
 
-    Parameters
-    ----------
-    threads : Threads
-    function : callable
-        Takes the values of an item, and a Progress, from which it learns whether to end.
-    items : iterable of tuple
-        Each is made when a thread is free.
-    progress : Progress
-        Of all of them.
-    done : callable
-        Called with the values of each item that is done, by the thread that called this.
-    around : callable
-        Makes the context that each thread works in.
-    first_alone : bool
-        Whether the first item is done before others begin, by the thread that called this, outside
-        such a context.
-
-    Examples
-    --------
-    >>> from aesvm.runtime.progress import Silence
-    >>> from aesvm.runtime.threads import Threads, side_by_side
-    >>> with Threads(2) as threads:
-    ...     side_by_side(
-    ...         threads, lambda n, progress: n * n, [(2,), (3,)], Silence(), lambda n: None
-    ...     )
-    [4, 9]
+    - ``function``: takes the values of an item, and a Progress, from which it learns whether to
+      end.
+    - ``items``: each is made when a thread is free.
+    - ``progress``: of all of them.
+    - ``done``: called with the values of each item that is done, by the thread that called this.
+    - ``around``: makes the context that each thread works in.
+    - ``first_alone``: whether the first item is done before others begin, by the thread that called
+      this, outside such a context.
     """
     each, results, made = iter(items), dict[int, Any](), list[tuple]()
     lock, caller = threading.Lock(), threading.current_thread()

@@ -26,33 +26,13 @@ def enclosing_ball(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Smallest ball around all rows.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        Kernel matrix, C-contiguous and symmetric.
-    tol : float, default=1e-4
-        Stops when no row is farther from the centre than those on the sphere by more than
-        this part of the squared radius.
-    max_moves : int, default=20 * n + 1000
-        The most moves; where they run out, the ball is a little too small.
-
-    Returns
-    -------
-    coefs : ndarray of shape (n,)
-        The centre as a convex combination; rows on the sphere have positive weight.
-    distances : ndarray of shape (n,)
-        Squared distance of every row to the centre.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.sets.ball import enclosing_ball
-    >>> x = np.array([[0.0], [0.4], [1.0]])
-    >>> coefs, distances = enclosing_ball(x @ x.T)
-    >>> coefs
-    array([0.5, 0. , 0.5])
-    >>> distances.round(6)
-    array([0.25, 0.01, 0.25])
+    - ``gram``: kernel matrix, C-contiguous and symmetric.
+    - ``tol``: stops when no row is farther from the centre than those on the sphere by more than
+      this part of the squared radius.
+    - ``max_moves``: the most moves; where they run out, the ball is a little too small.
+    - Returns ``coefs``: the centre as a convex combination; rows on the sphere have positive
+      weight.
+    - Returns ``distances``: squared distance of every row to the centre.
     """
     n = gram.shape[0]
     coefs, slopes, diag, distances = np.empty((4, n))

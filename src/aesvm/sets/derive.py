@@ -85,15 +85,6 @@ def prepare(
 
     Where there are ``targets``, rows with different ones are not equal. ``hashes``: of the rows,
     where they are known (``distinct.row_hashes``).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.sets.derive import prepare
-    >>> X = np.array([[0.0], [1.0], [0.0], [2.0]])
-    >>> prepared = prepare(X, np.zeros(4, dtype=int), np.array([1.0, 1.0, 2.0, 0.0]))
-    >>> prepared.rows, prepared.weights[prepared.rows]
-    (array([0, 1]), array([3., 1.]))
     """
     used = np.flatnonzero(weights)
     every_row_counts = len(used) == len(groups)
@@ -139,12 +130,7 @@ class GivenUp(NamedTuple):
 
 
 class SetKernel:
-    """The kernel matrix as DeriveRS uses it: rows are cut and reduced by this processor.
-
-    Parameters
-    ----------
-    kernel : HullKernel
-    """
+    """The kernel matrix as DeriveRS uses it: rows are cut and reduced by this processor."""
 
     def __init__(self, kernel: HullKernel) -> None:
         self.kernel = kernel
@@ -207,20 +193,9 @@ def derive(
 ) -> Derived:
     """Represent the rows of each group, all different.
 
-    Parameters
-    ----------
-    kernel : SetKernel
-    groups : list of ndarray
-        Row indices, ascending; rows of different groups never stand for each other.
-    weights : ndarray of shape (n_rows,)
-        Of every row of the kernel matrix.
-    settings : ReductionSettings
-    run : callable
-        ``map`` or a parallel one.
-    progress : Progress
-    keep_combinations : bool, default=False
-    subsets : list of ndarray, default=None
-        What ``kernel.cut`` gives for these groups, where that was done before.
+    ``groups``: row indices, ascending; rows of different groups never stand for each other.
+    ``weights``: of every row of the kernel matrix. ``subsets``: what ``kernel.cut`` gives for these
+    groups, where that was done before.
     """
     rows = np.sort(np.concatenate(groups))
     if settings.hull_tol == 0:

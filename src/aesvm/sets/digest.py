@@ -40,18 +40,6 @@ def digest(
     """The digest of some rows, the first of which is at place ``first`` among all.
 
     ``hashes``: of the rows, where they are known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.sets.digest import added, digest
-    >>> X, y, weights = np.array([[0.0], [1.0]]), np.array([0, 1]), np.ones(2)
-    >>> whole = digest(X, y, weights)
-    >>> parts = digest(X[:1], y[:1], weights[:1]), digest(X[1:], y[1:], weights[1:], first=1)
-    >>> added(*parts) == whole
-    True
-    >>> digest(X[::-1], y, weights) == whole
-    False
     """
     place, target, weight = hash_keys(3)
     with np.errstate(over="ignore"):

@@ -27,30 +27,9 @@ def distinct_rows(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First occurrence of every distinct (row, label) pair, and where each row went.
 
-    Parameters
-    ----------
-    X : ndarray or CSR matrix of shape (n, n_features)
-    labels : ndarray of shape (n,)
-        Rows with different labels are never equal.
-    run : callable, default=map
-        ``map`` or a parallel one.
-    hashes : ndarray of shape (n,), default=None
-        Those of the rows (``row_hashes``), where they are known.
-
-    Returns
-    -------
-    first : ndarray of shape (n_distinct,)
-        Row indices, ascending.
-    inverse : ndarray of shape (n,)
-        ``X[first[inverse]]`` equals ``X``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.sets.distinct import distinct_rows
-    >>> X = np.array([[0.0], [1.0], [0.0], [0.0]])
-    >>> distinct_rows(X, np.array([0, 0, 0, 1]))
-    (array([0, 1, 3]), array([0, 1, 0, 2]))
+    ``labels``: rows with different labels are never equal. ``hashes``: those of the rows
+    (``row_hashes``), where they are known. Returns ``first``: row indices, ascending. Returns
+    ``inverse``: ``X[first[inverse]]`` equals ``X``.
     """
     of_rows = row_hashes(X, run) if hashes is None else hashes
     hashes = of_rows + labels.astype(np.uint64) * hash_keys(1)

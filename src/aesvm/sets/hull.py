@@ -88,18 +88,9 @@ def approximate_extreme_points(
 ) -> Hull:
     """Select rows whose convex hull in kernel space is within ``tol`` of every row.
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The kernel matrix of the subset, float32 or float64, C-contiguous and symmetric.
-    tol : float
-        Largest squared distance allowed between a row and its convex combination.
-    workspace : Workspace, default=None
-        Memory to work in, where subsets are reduced one after another.
-
-    Returns
-    -------
-    Hull
+    ``gram``: the kernel matrix of the subset, float32 or float64, C-contiguous and symmetric.
+    ``tol``: largest squared distance allowed between a row and its convex combination.
+    ``workspace``: memory to work in, where subsets are reduced one after another.
 
     Examples
     --------
@@ -439,17 +430,7 @@ class Scratch(NamedTuple):
 
 
 class Workspace:
-    """Memory for one subset after another, grown as they need it. One thread's, not shared.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.sets.hull import approximate_extreme_points
-    >>> from aesvm.sets.hull import Workspace
-    >>> workspace = Workspace()
-    >>> [len(approximate_extreme_points(np.eye(n), 0.1, workspace).selected) for n in (3, 5)]
-    [3, 5]
-    """
+    """Memory for one subset after another, grown as they need it. One thread's, not shared."""
 
     members: Members
     ledger: Ledger

@@ -41,15 +41,7 @@ _SAMPLED = 16
 
 
 def sequence_partitions(rows: Rows, size: int) -> list[Rows]:
-    """FLS1: consecutive partitions of at most ``size`` rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.sets.partition import sequence_partitions
-    >>> sequence_partitions(np.arange(5), 2)
-    [array([0, 1]), array([2, 3]), array([4])]
-    """
+    """FLS1: consecutive partitions of at most ``size`` rows."""
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 
@@ -59,15 +51,6 @@ def distance_partitions(
     """FLS2 on every class, a level of the trees at a time; ``run`` is map or a parallel one.
 
     A partition of n rows whose halves have n / 2 <= size rows is halved and done.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.kernels import kernel_matrix
-    >>> from aesvm.sets.partition import distance_partitions
-    >>> X = np.array([[0.0], [5.0], [1.0], [4.0]])
-    >>> distance_partitions(kernel_matrix(X, kernel="linear"), [np.arange(4)], 2)
-    [array([0, 2]), array([1, 3])]
     """
     partitions = [(rows, len(rows) <= size) for rows in classes]
     while not all(done for _, done in partitions):
@@ -107,17 +90,7 @@ def _from_first_row(kernel: HullKernel, partitions: list[Rows], run: Callable) -
 
 
 def fine_subsets(kernel: HullKernel, rows: Rows, size: int) -> list[Rows]:
-    """SLS: subsets of ``size`` similar rows, and a last one of at most ``size``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.kernels import kernel_matrix
-    >>> from aesvm.sets.partition import fine_subsets
-    >>> X = np.array([[0.0], [5.0], [1.0], [4.0], [2.0]])
-    >>> fine_subsets(kernel_matrix(X, kernel="linear"), np.arange(5), 2)
-    [array([1, 3]), array([2, 4]), array([0])]
-    """
+    """SLS: subsets of ``size`` similar rows, and a last one of at most ``size``."""
     if len(rows) <= size:
         return [rows]
     distances = kernel.distances(rows)
