@@ -185,20 +185,7 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.hull_tol = hull_tol
-        self.subset_size = subset_size
-        self.partition_size = partition_size
-        self.partition = partition
-        self.keep_combinations = keep_combinations
-        self.memory_budget = memory_budget
-        self.on_overflow = on_overflow
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        """Parameters become attributes by ``by_name``."""
 
     @fit_method
     def fit(

@@ -254,31 +254,7 @@ class AESVC(
         partition_size: int = 100_000,
         partition: str = "distance",
     ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.class_weight = class_weight
-        self.refine = refine
-        self.max_vectors = max_vectors
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.shrinking = shrinking
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.memory_budget = memory_budget
-        self.on_overflow = on_overflow
-        self.hull_tol = hull_tol
-        self.subset_size = subset_size
-        self.partition_size = partition_size
-        self.partition = partition
+        """Parameters become attributes by ``by_name``."""
 
     @available_for_streams
     def partial_fit(

@@ -102,29 +102,7 @@ shape_fit_, n_features_in_, feature_names_in_
         partition_size: int = 100_000,
         partition: str = "distance",
     ) -> None:
-        self.C = C
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.refine = refine
-        self.max_vectors = max_vectors
-        self.gap_tol = gap_tol
-        self.time_limit = time_limit
-        self.device = device
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.tol = tol
-        self.max_iter = max_iter
-        self.cache_size = cache_size
-        self.shrinking = shrinking
-        self.memory_budget = memory_budget
-        self.on_overflow = on_overflow
-        self.hull_tol = hull_tol
-        self.subset_size = subset_size
-        self.partition_size = partition_size
-        self.partition = partition
+        """Parameters become attributes by ``by_name``."""
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Predict the target of each row.

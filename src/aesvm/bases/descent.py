@@ -184,7 +184,7 @@ def two_loops(gradient: Array, history: History, factor: Factor) -> Array:
 
 
 #: Rows that a thread computes with at a time.
-_ROWS = 1 << 16
+_ROWS = 1 << 14
 
 #: A line search ends after this many points, or once the slope is this fraction of the first.
 _TRIED, _FLAT = 30, 1e-2
@@ -204,17 +204,16 @@ class ScoreRamps(NamedTuple):
 
     def heights(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
         """The t of all ramps."""
-        if not on_host(scores):
-            several = self.by_score.reshape(-1, len(scores)) * scores
-            return self.rest + several.reshape(-1) + self.by_offset * offsets[self.which]
-        heights = np.empty(len(self.rest))
-        signs = self.by_score, self.by_offset, self.which
+        heights, n_rows = np.empty_like(self.rest), len(scores)
 
-        def some(first: int) -> None:
-            last = min(first + _ROWS, len(scores))
-            _write_heights(self.rest, *signs, scores, offsets, first, last, heights)
+        def some(here: slice) -> None:
+            rest, by_score, by_offset, which, found = (
+                values.reshape(-1, n_rows)[:, here]
+                for values in (self.rest, self.by_score, self.by_offset, self.which, heights)
+            )
+            found[...] = rest + by_score * scores[here] + by_offset * offsets[which]
 
-        list(run(some, range(0, len(scores), _ROWS)))
+        list(run(some, _pieces(scores)))
         return heights
 
     def changes(self, scores: Array, offsets: Array, run: Callable = map) -> Array:
@@ -249,101 +248,38 @@ def smoothed_losses(
     run: Callable = map,
 ) -> SmoothedLosses:
     """Losses smoothed with a half-width, and their derivatives."""
-    if not on_host(heights):
-        return _smoothed_there(ramps, heights, width, n_rows, n_offsets)
-    coefs, curvatures = np.zeros(n_rows), np.zeros(n_rows)
-    crossed = np.zeros((n_offsets, n_rows))
+    coefs, curvatures = np.zeros_like(heights, shape=(2, n_rows))
+    crossed = np.zeros_like(heights, shape=(n_offsets, n_rows))
 
-    def some(first: int) -> tuple[float, Array]:
-        by_offset = np.zeros(n_offsets)
-        loss = _smooth(
-            heights,
-            ramps.costs,
-            ramps.by_score,
-            ramps.by_offset,
-            ramps.which,
-            width,
-            first,
-            min(first + _ROWS, n_rows),
-            coefs,
-            curvatures,
-            by_offset,
-            crossed,
+    def some(here: slice) -> tuple[Array, Array]:
+        t, costs, by_score, by_offset, which = (
+            values.reshape(-1, n_rows)[:, here]
+            for values in (heights, ramps.costs, ramps.by_score, ramps.by_offset, ramps.which)
         )
-        return loss, by_offset
+        slopes = costs * np.clip((t + width) / (2.0 * width), 0.0, 1.0)
+        losses = np.where(t >= width, costs * t, slopes * (t + width) / 2.0)
+        bends = np.where(np.abs(t) < width, costs / (2.0 * width), 0.0)
+        coefs[here] = -(by_score * slopes).sum(axis=0)
+        curvatures[here] = bends.sum(axis=0)
+        pulls, bends = by_offset * slopes, by_score * by_offset * bends
+        total = []
+        for number in range(n_offsets):
+            mine = 1.0 if n_offsets == 1 else which == number
+            crossed[number, here] = (mine * bends).sum(axis=0)
+            total.append((mine * pulls).sum())
+        return losses.sum(), np.stack(total)
 
-    loss, by_offset = 0.0, np.zeros(n_offsets)
-    for own, slopes in run(some, range(0, n_rows, _ROWS)):
+    each = list(run(some, _pieces(coefs)))
+    loss, by_offset = each[0]
+    for own, slopes in each[1:]:
         loss, by_offset = loss + own, by_offset + slopes
-    return SmoothedLosses(loss, coefs, curvatures, by_offset, crossed)
+    return SmoothedLosses(float(loss), coefs, curvatures, by_offset, crossed)
 
 
-def _smoothed_there(
-    ramps: ScoreRamps, heights: Any, width: float, n_rows: int, n_offsets: int
-) -> SmoothedLosses:
-    """The same on a device."""
-    slopes = np.clip((heights + width) / (2.0 * width), 0.0, 1.0)
-    slopes = ramps.costs * slopes
-    losses = np.where(heights >= width, ramps.costs * heights, slopes * (heights + width) / 2.0)
-    bends = np.where(np.abs(heights) < width, ramps.costs / (2.0 * width), 0.0)
-
-    def of_rows(values: Array) -> Array:
-        return values.reshape(-1, n_rows).sum(axis=0)
-
-    pulls, crossed = ramps.by_offset * slopes, ramps.by_score * ramps.by_offset * bends
-    own = [ramps.which == number for number in range(n_offsets)]
-    return SmoothedLosses(
-        float(losses.sum()),
-        of_rows(-ramps.by_score * slopes),
-        of_rows(bends),
-        np.stack([np.where(one, pulls, 0.0).sum() for one in own]),
-        np.stack([of_rows(np.where(one, crossed, 0.0)) for one in own]),
-    )
-
-
-@jit
-def _write_heights(rest, by_score, by_offset, which, scores, offsets, first, last, heights):
-    n_rows = scores.size
-    for start in range(0, rest.size, n_rows):
-        for row in range(first, last):
-            r = start + row
-            heights[r] = rest[r] + by_score[r] * scores[row] + by_offset[r] * offsets[which[r]]
-
-
-@jit
-def _smooth(
-    heights,
-    costs,
-    by_score,
-    by_offset,
-    which,
-    width,
-    first,
-    last,
-    coefs,
-    curvatures,
-    by_offsets,
-    crossed,
-):
-    loss = 0.0
-    for start in range(0, heights.size, coefs.size):
-        for row in range(first, last):
-            r = start + row
-            t = heights[r]
-            if t <= -width:
-                continue
-            if t >= width:
-                slope = costs[r]
-                loss += costs[r] * t
-            else:
-                slope = costs[r] * (t + width) / (2.0 * width)
-                loss += slope * (t + width) / 2.0
-                curvature = costs[r] / (2.0 * width)
-                curvatures[row] += curvature
-                crossed[which[r], row] += by_score[r] * by_offset[r] * curvature
-            coefs[row] -= by_score[r] * slope
-            by_offsets[which[r]] += by_offset[r] * slope
-    return loss
+def _pieces(rows: Array) -> list[slice]:
+    """Rows that are computed with at a time: by a thread some of them, on a device all."""
+    step = _ROWS if on_host(rows) else max(1, len(rows))
+    return [slice(first, first + step) for first in range(0, len(rows), step)]
 
 
 def best_step(

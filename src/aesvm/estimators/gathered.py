@@ -13,11 +13,11 @@ from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import (
     kernel_spec,
     plan_elsewhere,
+    reduction_settings,
     solver_options,
     trained_with,
 )
 from aesvm.estimators.prediction import model_of
-from aesvm.estimators.streams import reducer_of
 from aesvm.estimators.trained import TrainedOn, check_as_trained, set_trained
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.plan import Rounds, Span
@@ -99,7 +99,7 @@ def train_on_stream(
     """
     stream = streamed.stream
     estimator.gamma_ = stream.spec.gamma
-    reduce = reducer_of(estimator, stream).at_levels(run, progress)
+    reduce = stream.reducer(reduction_settings(estimator)).at_levels(run, progress)
     tree = stream.tree.settled(reduce)
     held = GatheredRows(tree.condensed(reduce), tree.hull_tol)
     now = replace(
@@ -145,7 +145,7 @@ def reread(
         source,
         known,
         partial(estimator._learns.chunk, estimator, None),
-        reducer_of(estimator, stream),
+        stream.reducer(reduction_settings(estimator)),
         first_tol,
         held,
         bytes_of(estimator.memory_budget),

@@ -164,13 +164,18 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
 
 
 def by_name(init: Init) -> Init:
-    """Decorate an ``__init__`` of keywords: errors of wrong calls say what to pass instead."""
-    known = [name for name in inspect.signature(init).parameters if name != "self"]
+    """Decorate an ``__init__`` of keywords, which become attributes of the same names.
+
+    Errors of wrong calls say what to pass instead.
+    """
+    own = inspect.signature(init).parameters
+    defaults = {name: one.default for name, one in own.items() if name != "self"}
 
     @functools.wraps(init)
     def initialize(self: Any, *values: Any, **parameters: Any) -> None:
-        _check_call(type(self), values, parameters, known)
-        init(self, **parameters)
+        _check_call(type(self), values, parameters, [*defaults])
+        for name, default in defaults.items():
+            setattr(self, name, parameters.get(name, default))
 
     return cast(Init, initialize)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -16,17 +15,13 @@ from aesvm.estimators.fitting import Method, fit_method
 from aesvm.estimators.parameters import kernel_spec, reduction_settings
 from aesvm.estimators.validation import check_labels, from_gpu, validated_rows
 from aesvm.kernels.gamma import has_gamma
-from aesvm.kernels.joint import TargetScale
 from aesvm.out_of_core.gathered_training import SET_BYTES
-from aesvm.out_of_core.merge_tree import Reduce, bytes_of
-from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.merge_tree import MergeTree, bytes_of
 from aesvm.out_of_core.source import Validate, check_source
 from aesvm.out_of_core.stream import (
-    ReduceOf,
     Stream,
     StreamedModel,
     gamma_of_source,
-    new_tree,
     take_all,
     warn_if_looser,
 )
@@ -107,25 +102,13 @@ def new_stream(
     """
     if gamma is None:  # where it is no number, the kernel has none
         gamma = 1.0 if isinstance(estimator.gamma, str) else float(estimator.gamma)
-    tree = new_tree(hull_tol, estimator.memory_budget, estimator.on_overflow)
+    budget, loosens = bytes_of(estimator.memory_budget), estimator.on_overflow == "loosen"
+    tree = MergeTree(float(hull_tol), budget, loosens)
     if passes:
-        tree = tree._replace(budget=min(tree.budget, SET_BYTES), loosen=True, samples=True)
+        tree = tree._replace(budget=min(budget, SET_BYTES), loosen=True, samples=True)
     names = {name: getattr(estimator, name) for name in _KERNEL}
     joint = getattr(getattr(estimator, "_learns", None), "joint", False)
     return Stream(kernel_spec(estimator, gamma), names, tree, joint)
-
-
-def reducer_of(estimator: Any, stream: Stream) -> RowReducer:
-    return RowReducer(stream.spec, reduction_settings(estimator), stream.scale)
-
-
-def _reduce_of(estimator: Any, stream: Stream, run: Callable, progress: Progress) -> ReduceOf:
-    reducer = RowReducer(stream.spec, reduction_settings(estimator))
-
-    def reduce_of(scale: TargetScale | None) -> Reduce:
-        return replace(reducer, scale=scale).at_levels(run, progress)
-
-    return reduce_of
 
 
 def extended(
@@ -143,12 +126,12 @@ def extended(
     stream = stream.with_settings(
         estimator.hull_tol, bytes_of(estimator.memory_budget), estimator.on_overflow == "loosen"
     )
-    reduce_of = _reduce_of(estimator, stream, run, progress)
+    settings = reduction_settings(estimator)
     if X is None:
-        after = stream.settled(reduce_of)
+        after = stream.settled(settings, run, progress)
     else:
         chunk = validate(X, y, sample_weight, not stream.n_rows)
-        after = stream.add(chunk, y is not None, reduce_of)
+        after = stream.add(chunk, y is not None, settings, run, progress)
     before = stream.tree
     warn_if_looser(after.tree, before.hull_tol, estimator.memory_budget, before.sampled)
     return after
@@ -170,9 +153,9 @@ def streamed_from(
 
     gamma = gamma_of_source(estimator.gamma, estimator.kernel, source, rows, progress)
     stream = new_stream(estimator, hull_tol, gamma, passes)
-    reduce_of = _reduce_of(estimator, stream, run, progress)
+    settings = reduction_settings(estimator)
     scaled = estimator.gamma == "scale" and has_gamma(estimator.kernel)
-    stream = take_all(stream, source, validate, reduce_of, progress, scaled)
+    stream = take_all(stream, source, validate, settings, run, progress, scaled)
     names = getattr(source, "feature_names", None)
     if names is not None and not hasattr(estimator, "feature_names_in_"):
         estimator.feature_names_in_ = np.asarray(names, dtype=object)

@@ -20,15 +20,14 @@ from aesvm.kernels import KernelSpec
 from aesvm.kernels.gamma import Moments, Variance, has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.results import Terms
-from aesvm.out_of_core.merge_tree import MergeTree, Reduce, bytes_of
+from aesvm.out_of_core.merge_tree import MergeTree
+from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.source import ClassCounts, Tally, Validate, read, readable_again
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress
 from aesvm.runtime.warn import warn
+from aesvm.sets.derive import ReductionSettings
 from aesvm.sets.digest import NOTHING, Digest
-
-#: What reduces rows, given the unit of their targets.
-ReduceOf = Callable[[TargetScale | None], Reduce]
 
 #: The note of a fit that ended while it read a source.
 _CUT = "the source was read to row {:,}, and no other row was learned from"
@@ -84,7 +83,14 @@ class Stream:
         tree = self.tree._replace(hull_tol=hull_tol, budget=budget, loosen=loosen, samples=False)
         return replace(self, tree=tree)
 
-    def add(self, chunk: WeightedRows, with_targets: bool, reduce_of: ReduceOf) -> Stream:
+    def add(
+        self,
+        chunk: WeightedRows,
+        with_targets: bool,
+        settings: ReductionSettings,
+        run: Callable,
+        progress: Progress,
+    ) -> Stream:
         """Take in a chunk."""
         if self.n_rows:
             self._check_kind(chunk, with_targets)
@@ -92,21 +98,23 @@ class Stream:
         if self.joint:
             moments |= Moments.of(chunk.targets, chunk.weights)
         rows = chunk.of_stream(self.n_rows)
-        scale = self._scale(moments, rows.targets)
-        reduce = reduce_of(scale)
+        now = replace(self, moments=moments, scale=self._scale(moments, rows.targets))
+        reduce = now.reducer(settings).at_levels(run, progress)
         return replace(
-            self,
-            moments=moments,
-            scale=scale,
+            now,
             tree=self.tree.add(rows, len(chunk), reduce),
             tally=self.tally
             | Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, self.n_rows),
             with_targets=with_targets,
         )
 
-    def settled(self, reduce_of: ReduceOf) -> Stream:
+    def settled(self, settings: ReductionSettings, run: Callable, progress: Progress) -> Stream:
         """With all rows reduced."""
-        return replace(self, tree=self.tree.settled(reduce_of(self.scale)))
+        reduce = self.reducer(settings).at_levels(run, progress)
+        return replace(self, tree=self.tree.settled(reduce))
+
+    def reducer(self, settings: ReductionSettings) -> RowReducer:
+        return RowReducer(self.spec, settings, self.scale)
 
     def _scale(self, moments: Moments, targets: NDArray) -> TargetScale | None:
         """The unit of targets: their standard deviation, those that come now included; None where
@@ -204,15 +212,12 @@ def _is_number(values: NDArray) -> bool:
     return values.dtype.kind in "biuf"
 
 
-def new_tree(hull_tol: float, memory_budget: int | str | None, on_overflow: str) -> MergeTree:
-    return MergeTree(float(hull_tol), bytes_of(memory_budget), on_overflow == "loosen")
-
-
 def take_all(
     stream: Stream,
     source: Iterable,
     validate: Validate,
-    reduce_of: ReduceOf,
+    settings: ReductionSettings,
+    run: Callable,
     progress: Progress,
     scaled: bool = False,
 ) -> Stream:
@@ -231,13 +236,13 @@ def take_all(
             raise type(error)(f"{error} ({where})") from error
         if scaled:
             variance |= Variance.of(chunk.X)
-        stream = stream.add(chunk, y is not None, reduce_of)
+        stream = stream.add(chunk, y is not None, settings, run, progress)
         digests[stream.n_rows] = stream.tally.digest
     if not stream.n_rows:
         raise ValueError(NO_ROWS)
     if scaled and not progress.is_over():
         check_scale(stream.spec.gamma, variance)
-    stream = replace(stream.settled(reduce_of), digests=digests)
+    stream = replace(stream.settled(settings, run, progress), digests=digests)
     progress.say(f"{stream.n_rows:,} rows read, {len(stream.tree.everything()):,} held")
     return stream
 

@@ -315,11 +315,7 @@ class SubsetReducer:
         return Reduced(rows, rows[hull.selected], beta, hull.residuals, combinations)
 
     def identity(self, rows: NDArray[np.intp]) -> Reduced:
-        """A subset that is left as it is."""
-        combinations = None
-        if self.keep_combinations:
-            combinations = (np.ones(len(rows), dtype=np.intp), rows, np.ones(len(rows)))
-        return Reduced(rows, rows, self.weights[rows], np.zeros(len(rows)), combinations)
+        return _as_they_are(rows, self.weights, self.keep_combinations)
 
 
 @jit
@@ -376,13 +372,16 @@ def identity(
     keep_combinations: bool,
 ) -> Representatives:
     """Every distinct row represents itself."""
-    residuals = np.full(n_rows, np.nan)
-    residuals[rows] = 0.0
-    combinations = None
-    if keep_combinations:
-        places = rows, np.arange(len(rows))
-        combinations = sp.csr_array((np.ones(len(rows)), places), shape=(n_rows, len(rows)))
-    return Representatives(rows, weights[rows], residuals, combinations)
+    return union([_as_they_are(rows, weights, keep_combinations)], n_rows, keep_combinations)
+
+
+def _as_they_are(
+    rows: NDArray[np.intp], weights: NDArray[np.float64], keep_combinations: bool
+) -> Reduced:
+    """Rows that are not reduced."""
+    ones = np.ones(len(rows))
+    combinations = (ones.astype(np.intp), rows, ones) if keep_combinations else None
+    return Reduced(rows, rows, weights[rows], np.zeros(len(rows)), combinations)
 
 
 class Combinations(NamedTuple):
