@@ -14,7 +14,7 @@ from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
 from aesvm.estimators.parameters import MachineParameters, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator
 from aesvm.estimators.validation import Interval
-from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.nu_hinge import OneClass
 from aesvm.runtime.scikit_learn import CallbackSupportMixin
 from aesvm.svr import AESVR
 

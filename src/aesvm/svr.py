@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar, Unpack
 
@@ -11,13 +10,14 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from aesvm.estimators.learning import Values
 from aesvm.estimators.machine import MACHINE_CONSTRAINTS, KernelMachine
-from aesvm.estimators.parameters import CostParameters, by_name, with_parameters_of
+from aesvm.estimators.parameters import CostParameters, with_parameters_of
 from aesvm.estimators.prediction import MachineEstimator, score
 from aesvm.estimators.trained import TrainedOn
 from aesvm.estimators.validation import Interval
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.tube import Tube
 from aesvm.runtime.scikit_learn import CallbackSupportMixin
+from aesvm.svc import AESVC
 
 
 class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixin, BaseEstimator):
@@ -74,35 +74,9 @@ shape_fit_, n_features_in_, feature_names_in_
     }
     _learns = Values(lambda estimator, spread: Tube(float(estimator.epsilon), spread))
 
-    @by_name
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        refine: int | str = "auto",
-        max_vectors: int | None = None,
-        gap_tol: float = 1e-3,
-        time_limit: float | None = None,
-        device: str = "cpu",
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        tol: float = 1e-3,
-        max_iter: int = -1,
-        cache_size: float = 200,
-        shrinking: bool = True,
-        memory_budget: int | str | None = None,
-        on_overflow: str = "raise",
-        hull_tol: float = 1e-3,
-        subset_size: int = 1000,
-        partition_size: int = 100_000,
-        partition: str = "distance",
-    ) -> None:
-        """Parameters become attributes by ``by_name``."""
+    @with_parameters_of(AESVC, without=("class_weight", "decision_function_shape", "break_ties"))
+    def __init__(self, *, epsilon: float = 0.1, **parameters: Unpack[CostParameters]) -> None:
+        self.epsilon = epsilon
 
     def predict(self, X: ArrayLike) -> NDArray:
         """Predict the target of each row.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aesvm.bases.descent import Point
-from aesvm.bases.solve_in_memory import BasisValues, solve_in_span
+from aesvm.bases.solve_in_memory import BasisValues, ProblemInMemory
 from aesvm.formulations.objective import best_offsets, total_loss
 from aesvm.kernels import kernel_matrix
 from aesvm.runtime.progress import Silence
@@ -34,9 +34,8 @@ def solved_in_one_place(X, targets, bounds, vectors, formulation, **kernel):
     values.add(basis)
     within = matrix.square(basis)
     start = Point(np.zeros(len(basis)), best_offsets(formulation, np.zeros(n), targets, bounds))
-    found = solve_in_span(
-        values, within, targets, bounds, formulation, start, WIDTHS, map, Silence(), True
-    )
+    problem = ProblemInMemory(values, within, targets, bounds, formulation, start, map, True)
+    found = problem.solve(WIDTHS, Silence())
     offsets = best_offsets(formulation, found.scores, targets, bounds)
     positions = formulation.positions(found.scores, targets, offsets)
     coefs = found.point.coefs

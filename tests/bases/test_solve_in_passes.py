@@ -22,9 +22,8 @@ from aesvm.bases.solve_in_passes import (
     solve_in_passes,
 )
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge, OneClass
 from aesvm.formulations.nu_tube import NuTube
-from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
 from aesvm.machines.problem import ClassPairs, EveryRow

@@ -19,10 +19,9 @@ from aesvm.bases import span_training
 from aesvm.bases.span_machine import SpanMachine
 from aesvm.estimators.trained import TrainedOn
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge, OneClass
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, total_loss
-from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from tests import oracles
 from tests.plans import set_limits, set_table

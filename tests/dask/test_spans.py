@@ -12,7 +12,7 @@ from sklearn.datasets import make_blobs
 
 from aesvm.dask import DaskAEOneClassSVM, DaskAESVC, DaskAESVR, fitting
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.nu_hinge import OneClass
 from aesvm.formulations.tube import Tube
 from tests.bases.spans import solved_in_one_place
 from tests.dask.clusters import AtStep, has_forgotten_all, lazy, moons, wait_until

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge, OneClass
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, dual_value, total_loss, worst_optimum
-from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
 from aesvm.machines.training_kernel import TrainingKernel

@@ -29,10 +29,9 @@ from aesvm.bases.pursuit import Functions, Pursuit
 from aesvm.bases.solve_in_memory import BasisValues
 from aesvm.bases.span_training import SpanTraining
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge, OneClass
 from aesvm.formulations.nu_tube import NuTube
 from aesvm.formulations.objective import best_offsets, dual_value, total_loss
-from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.gpu import devices, linear_algebra
 from aesvm.kernels import KernelSpec

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aesvm.formulations.nu_hinge import NuHinge
+from aesvm.formulations.nu_hinge import NuHinge, OneClass
 from aesvm.formulations.nu_tube import NuTube
-from aesvm.formulations.one_class import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.joint import TargetScale

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from aesvm import AESVC, AESVR, AENuSVC, AEOneClassSVM, TimeLimit
 from aesvm.estimators import streams
 from aesvm.formulations.hinge import Hinge
-from aesvm.formulations.one_class import OneClass
+from aesvm.formulations.nu_hinge import OneClass
 from aesvm.formulations.tube import Tube
 from aesvm.out_of_core import gathered_training, merge_tree
 from aesvm.out_of_core.gathered_training import SET_BYTES

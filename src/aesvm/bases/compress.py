@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -121,78 +122,54 @@ class Compressed(NamedTuple):
 
 
 def compress(
-    expansions: list[Expansion],
-    kernel: KernelMatrix,
-    groups: NDArray[np.intp],
-    may_use: NDArray[np.bool_],
+    machines: Machines,
     n_vectors: int | None,
     tol: float | None,
     moves_offsets: bool,
-    run: Callable,
     progress: Progress,
 ) -> Compressed:
     """Fit machines on fewer vectors; where there is a tolerance, project them instead.
 
-    - ``expansions``: over rows of the kernel matrix.
-    - ``kernel``: of all their vectors, in double precision.
-    - ``groups``: of each vector.
-    - ``may_use``: whether a machine may use the vectors of a group.
     - ``n_vectors``: the most that are kept.
     - ``tol``: vectors are added, up to ``n_vectors``, until no machine has moved farther than this.
       Where rounding does not allow that, all of them are kept.
     - ``moves_offsets``: whether offsets of projections are moved by the median change of the
       vectors' scores. With one class all scores are positive, and a projection makes them smaller.
     """
-    every = np.arange(kernel.n_rows)
-    most = len(every) if n_vectors is None else min(n_vectors, len(every))
+    expansions, n_before = machines.expansions, machines.kernel.n_rows
+    most = n_before if n_vectors is None else min(n_vectors, n_before)
     as_they_are = Compressed(expansions, *np.zeros((2, len(expansions))))
-    if tol is None and most == len(every):
+    if tol is None and most == n_before:
         return as_they_are
-    scores = np.zeros((len(every), len(expansions)))
-    squared = np.zeros(len(expansions))
-    landmarks = _sample(every, _LANDMARKS if tol is None else 0)
-    given = expansions, kernel, scores, squared
-
-    def fit(number: int, own: NDArray[np.intp]) -> tuple[Array, float]:
-        at = np.flatnonzero(may_use[number, groups])
-        return _fitted(kernel, own, at, scores[:, number], run)
-
-    def project(number: int, own: NDArray[np.intp]) -> tuple[Array, float]:
-        coefs, one = _projected(kernel, own, scores[own, number]), expansions[number]
-        if not (moves_offsets and len(one.rows)):
-            return coefs, 0.0
-        lost = scores[one.rows, number] - kernel.scores(own, coefs, one.rows)
-        return coefs, float(np.median(lost))
-
+    landmarks = _sample(np.arange(n_before), _LANDMARKS if tol is None else 0)
     with progress.task("compress", len(expansions) + 1) as task:
-        for number, one in enumerate(expansions):
-            at = np.union1d(np.flatnonzero(may_use[number, groups]), landmarks)
-            scores[at, number] = kernel.scores(one.rows, one.coefs, at, run)
-            squared[number] = one.coefs @ scores[one.rows, number]
+        for number in range(len(expansions)):
+            machines.score(number, landmarks)
             task.step()
-        pursuit = _pursuit(kernel, groups, may_use, scores, squared, landmarks, most, run)
+        pursuit = machines.pursuit(landmarks, most)
         if tol is None:
             pursuit.choose(most)
-            found = _put_on(pursuit.bases, fit, *given)
+            found = machines.put_on(pursuit.bases, machines.fitted)
             task.step()
             return found
+        project = partial(machines.projected, moves_offset=moves_offsets)
         chosen = np.empty(0, dtype=np.intp)
         while True:
             n_more = max(_STEP, len(chosen) // 4)
             new = pursuit.choose(min(n_more, most - len(chosen)))
-            n_before, chosen = len(chosen), np.append(chosen, new)
-            found = _put_on(pursuit.bases, project, *given)
+            few, chosen = len(chosen), np.append(chosen, new)
+            found = machines.put_on(pursuit.bases, project)
             near = found.farthest <= tol
             if near or not len(new) or len(chosen) == most:
                 task.step()
                 break
     if not near:  # all of them, where there may be so many
-        return as_they_are if most == len(every) else found
-    few, enough = n_before, len(chosen)
+        return as_they_are if most == n_before else found
+    enough = len(chosen)
     while enough - few > 1:  # the least number of them, in the order of their choice
         n = (few + enough) // 2
         bases = [rows[np.isin(rows, chosen[:n])] for rows in pursuit.bases]
-        fewer = _put_on(bases, project, *given)
+        fewer = machines.put_on(bases, project)
         if fewer.farthest <= tol:
             enough, found = n, fewer
         else:
@@ -200,31 +177,115 @@ def compress(
     return found
 
 
-def _pursuit(
-    kernel: KernelMatrix,
-    groups: NDArray[np.intp],
-    may_use: NDArray[np.bool_],
-    scores: Array,
-    squared: Array,
-    landmarks: NDArray[np.intp],
-    most: int,
-    run: Callable,
-) -> Pursuit:
-    """A pursuit on the machines, among all of their vectors or a sample of them.
+@dataclass(eq=False)
+class Machines:
+    """Machines over the vectors of a model, and their scores there."""
 
-    Each w is divided by its norm, so that a long one does not get all vectors. Where there are
-    landmarks, values at them count as well.
-    """
-    candidates = _sample(np.arange(kernel.n_rows), max(_LEAST_CANDIDATES, _CANDIDATES * most))
-    values, features = scores[candidates], None
-    if len(landmarks):
-        space = Landmarks.of(kernel, candidates, landmarks, run)
-        features, at_landmarks = space.features, scores[landmarks]
-        values = space.values(values, at_landmarks)
-        squared = space.squared_norms(squared, at_landmarks)
-    norms = np.sqrt(np.where(squared > 0, squared, 1.0))
-    targets = Functions(values / norms, groups[candidates], may_use)
-    return Pursuit(kernel, candidates, targets, worth=1.0, run=run, features=features)
+    expansions: list[Expansion]  #: over rows of the kernel matrix
+    kernel: KernelMatrix  #: of all vectors, in double precision
+    groups: NDArray[np.intp]  #: of each vector
+    may_use: NDArray[np.bool_]  #: (n_machines, n_groups): whether it may use the vectors of a group
+    run: Callable  #: ``map`` or a parallel one
+
+    def __post_init__(self) -> None:
+        n_machines = len(self.expansions)
+        self.scores = np.zeros((self.kernel.n_rows, n_machines))  #: ``<w, phi(x)>`` of each
+        self.squared = np.zeros(n_machines)  #: squared norms
+
+    def own(self, number: int) -> NDArray[np.intp]:
+        """The vectors that a machine may use."""
+        return np.flatnonzero(self.may_use[number, self.groups])
+
+    def score(self, number: int, others: NDArray[np.intp]) -> None:
+        """Compute the scores of the vectors that a machine may use, and of others."""
+        one, at = self.expansions[number], np.union1d(self.own(number), others)
+        self.scores[at, number] = self.kernel.scores(one.rows, one.coefs, at, self.run)
+        self.squared[number] = one.coefs @ self.scores[one.rows, number]
+
+    def pursuit(self, landmarks: NDArray[np.intp], most: int) -> Pursuit:
+        """A pursuit on the machines, among all of their vectors or a sample of them.
+
+        Each w is divided by its norm, so that a long one does not get all vectors. Where there are
+        landmarks, values at them count as well.
+        """
+        n_candidates = max(_LEAST_CANDIDATES, _CANDIDATES * most)
+        candidates = _sample(np.arange(self.kernel.n_rows), n_candidates)
+        values, squared, features = self.scores[candidates], self.squared, None
+        if len(landmarks):
+            space = Landmarks.of(self.kernel, candidates, landmarks, self.run)
+            features, at_landmarks = space.features, self.scores[landmarks]
+            values = space.values(values, at_landmarks)
+            squared = space.squared_norms(squared, at_landmarks)
+        norms = np.sqrt(np.where(squared > 0, squared, 1.0))
+        targets = Functions(values / norms, self.groups[candidates], self.may_use)
+        return Pursuit(self.kernel, candidates, targets, worth=1.0, run=self.run, features=features)
+
+    def put_on(
+        self,
+        bases: list[NDArray[np.intp]],
+        fit: Callable[[int, NDArray[np.intp]], tuple[Array, float]],
+    ) -> Compressed:
+        """Each machine on its part of the basis.
+
+        ``fit`` takes the number of a machine and the rows that it is put on to its coefficients and
+        the change of its offset.
+        """
+        found, distances, shifts = [], [], []
+        for number, (one, basis) in enumerate(zip(self.expansions, bases, strict=True)):
+            rows = np.sort(basis)
+            coefs, shift = fit(number, rows)
+            found.append(Expansion(rows, coefs, one.offset + shift))
+            shifts.append(found[-1].offset - one.offset)
+            distances.append(self._distance(number, rows, coefs))
+        return Compressed(found, np.array(distances), np.array(shifts))
+
+    def fitted(self, number: int, rows: NDArray[np.intp]) -> tuple[Array, float]:
+        """Fit a machine on some rows: its coefficients, and the change of its offset."""
+        kernel, scores, at = self.kernel, self.scores[:, number], self.own(number)
+        if not len(rows):
+            return np.empty(0), float(np.mean(scores[at])) if len(at) else 0.0
+        columns = kernel.columns(rows)
+        total, sums = Curvature.of_nothing(len(rows), 1), np.zeros(len(rows) + 1)
+        for first in range(0, len(at), _HELD):
+            part = at[first : first + _HELD]
+            lines = columns.values(columns.lines(part), len(part))
+            ones = np.ones(len(part))
+            total = total.plus(Curvature.of_rows(lines, ones, ones[None], self.run))
+            sums += np.append(scores[part] @ lines, scores[part].sum())
+        size = float(np.mean(kernel.diag(at)))
+        sums[:-1] += size * scores[rows]
+        factor = hessian_factor(size * self._within(rows), total, float(len(at)), self.run)
+        solution = solve(factor, sums)
+        return solution[:-1], float(solution[-1])
+
+    def projected(
+        self, number: int, rows: NDArray[np.intp], moves_offset: bool
+    ) -> tuple[Array, float]:
+        """Project a machine onto the span of some rows: as ``fitted``."""
+        one, scores = self.expansions[number], self.scores[:, number]
+        coefs = np.empty(0)
+        if len(rows):
+            coefs = solve(kernel_factor(self._within(rows)), scores[rows])
+        if not (moves_offset and len(one.rows)):
+            return coefs, 0.0
+        lost = scores[one.rows] - self.kernel.scores(rows, coefs, one.rows)
+        return coefs, float(np.median(lost))
+
+    def _distance(self, number: int, rows: NDArray[np.intp], coefs: Array) -> float:
+        """An upper bound on how far a machine is moved in kernel space."""
+        before, kernel = self.expansions[number], self.kernel
+        left = self.squared[number] - 2.0 * float(coefs @ self.scores[rows, number])
+        left += float(coefs @ self._within(rows) @ coefs)
+        total = float(np.abs(before.coefs).sum() + np.abs(coefs).sum())
+        both = np.union1d(before.rows, rows)
+        if not len(both):
+            return 0.0
+        unit = float(np.finfo(np.float64).eps) * kernel.bound(both)
+        rounding = total**2 * (kernel.rounding(both) + len(both) * unit)
+        return float(np.sqrt(max(left, 0.0) + rounding))
+
+    def _within(self, rows: NDArray[np.intp]) -> Array:
+        return np.asarray(self.kernel.square(rows), dtype=np.float64)
 
 
 def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
@@ -232,86 +293,6 @@ def _sample(rows: NDArray[np.intp], most: int) -> NDArray[np.intp]:
     if len(rows) <= most:
         return rows
     return np.sort(np.random.default_rng(0).choice(rows, most, replace=False))
-
-
-def _put_on(
-    bases: list[NDArray[np.intp]],
-    fit: Callable[[int, NDArray[np.intp]], tuple[Array, float]],
-    expansions: list[Expansion],
-    kernel: KernelMatrix,
-    scores: Array,
-    squared: Array,
-) -> Compressed:
-    """Each machine on its part of the basis.
-
-    ``fit`` takes the number of a machine and the rows that it is put on to its coefficients and the
-    change of its offset.
-    """
-    found, distances, shifts = [], [], []
-    for number, (one, basis) in enumerate(zip(expansions, bases, strict=True)):
-        own = np.sort(basis)
-        coefs, shift = fit(number, own)
-        found.append(Expansion(own, coefs, one.offset + shift))
-        shifts.append(found[-1].offset - one.offset)
-        distances.append(_distance(kernel, one, squared[number], scores[:, number], own, coefs))
-    return Compressed(found, np.array(distances), np.array(shifts))
-
-
-def _fitted(
-    kernel: KernelMatrix,
-    rows: NDArray[np.intp],
-    at: NDArray[np.intp],
-    scores: Array,
-    run: Callable,
-) -> tuple[Array, float]:
-    """Fit a function on some rows: coefficients, and the change of the offset.
-
-    ``rows``: the function is put on these. ``at``: rows at which its values should change least.
-    ``scores``: ``<w, phi(x)>`` of all rows of the kernel matrix.
-    """
-    if not len(rows):
-        return np.empty(0), float(np.mean(scores[at])) if len(at) else 0.0
-    columns = kernel.columns(rows)
-    total, sums = Curvature.of_nothing(len(rows), 1), np.zeros(len(rows) + 1)
-    for first in range(0, len(at), _HELD):
-        part = at[first : first + _HELD]
-        lines = columns.values(columns.lines(part), len(part))
-        ones = np.ones(len(part))
-        total = total.plus(Curvature.of_rows(lines, ones, ones[None], run))
-        sums += np.append(scores[part] @ lines, scores[part].sum())
-    size = float(np.mean(kernel.diag(at)))
-    within = size * np.asarray(kernel.square(rows), dtype=np.float64)
-    sums[:-1] += size * scores[rows]
-    solution = solve(hessian_factor(within, total, float(len(at)), run), sums)
-    return solution[:-1], float(solution[-1])
-
-
-def _projected(kernel: KernelMatrix, rows: NDArray[np.intp], values: Array) -> Array:
-    """The coefficients of the projection of a function onto the span of some rows."""
-    if not len(rows):
-        return np.empty(0)
-    within = np.asarray(kernel.square(rows), dtype=np.float64)
-    return solve(kernel_factor(within), values)
-
-
-def _distance(
-    kernel: KernelMatrix,
-    before: Expansion,
-    squared: float,
-    scores: Array,
-    rows: NDArray[np.intp],
-    coefs: Array,
-) -> float:
-    """An upper bound on the distance of two machines in kernel space."""
-    within = np.asarray(kernel.square(rows), dtype=np.float64)
-    left = squared - 2.0 * float(coefs @ scores[rows]) + float(coefs @ within @ coefs)
-    total = float(np.abs(before.coefs).sum() + np.abs(coefs).sum())
-    both = np.union1d(before.rows, rows)
-    if not len(both):
-        return 0.0
-    unit = float(np.finfo(np.float64).eps) * kernel.bound(both)
-    rounding = total**2 * (kernel.rounding(both) + len(both) * unit)
-    return float(np.sqrt(max(left, 0.0) + rounding))
 
 
 class Landmarks(NamedTuple):

@@ -83,60 +83,21 @@ class SpanSolution(NamedTuple):
     wider: tuple[Array, ...] = ()  #: multipliers as wider rounded kinks implied them
 
 
-def solve_in_span(
-    values: BasisValues,
-    within: Array,
-    targets: Array,
-    bounds: Array,
-    formulation: Formulation,
-    start: Point,
-    widths: tuple[float, ...],
-    run: Callable,
-    progress: Progress,
-    to_the_end: bool = False,
-) -> SpanSolution:
-    """Minimise F over the rows in use.
-
-    - ``values``: of the rows and the basis.
-    - ``within``: kernel values of the basis, in double precision.
-    - ``targets``, ``bounds``: of the rows. Where values are on a device, so are these, ``within``
-      and the coefficients.
-    - ``widths``: half-widths of the rounded kinks, one after the other.
-    - ``run``: ``map`` or a parallel one; ``OutOfTimeError`` of a call ends the solve where it is.
-    - ``to_the_end``: whether further, smaller widths follow until the duality gap is small.
-    """
-    problem = _ProblemInMemory(values, within, targets, bounds, formulation, start, run, to_the_end)
-    descent = Descent(problem, widths, _GOAL, _LAST_GOAL[to_the_end])
-    try:
-        for line in descent:
-            problem.search(line)
-            progress.reach(1.0 - 0.5 ** (problem.n_steps / _HALF_WAY))
-            progress.check()
-        converged = descent.solved
-    except OutOfTimeError:
-        converged = False
-    return SpanSolution(
-        Point(problem.coefs, problem.offsets_here()),
-        problem.scores,
-        problem.multipliers,
-        problem.n_steps,
-        converged,
-        tuple(problem.wider),
-    )
-
-
 @dataclass(eq=False)
-class _ProblemInMemory:
-    """A ``SmoothProblem`` whose scores, multipliers and gradient are kept."""
+class ProblemInMemory:
+    """The SVM of rows in the span of a basis: scores, multipliers and gradient are kept.
 
-    values: BasisValues
-    within: Array
+    It is a ``SmoothProblem``. Where values are on a device, so are the other arrays.
+    """
+
+    values: BasisValues  #: of the rows and the basis
+    within: Array  #: kernel values of the basis, in double precision
     targets: Array
     bounds: Array
     formulation: Formulation
     start: Point
-    run: Callable
-    to_the_end: bool
+    run: Callable  #: ``map`` or a parallel one; ``OutOfTimeError`` of a call ends the solve
+    to_the_end: bool = False  #: whether smaller widths follow until the duality gap is small
 
     n_factors = _FACTORS
 
@@ -153,6 +114,21 @@ class _ProblemInMemory:
         self.w_at_basis = product(self.within, self.coefs, self.run)  #: w at the basis
         self.multipliers = self.arrays.zeros(len(self.scores))
         self.g_at_basis = self.arrays.zeros(len(self.coefs))  #: g at the basis, by the multipliers
+
+    def solve(self, widths: tuple[float, ...], progress: Progress) -> SpanSolution:
+        """Minimise F over the rows in use, with one half-width of rounded kinks after the other."""
+        descent = Descent(self, widths, _GOAL, _LAST_GOAL[self.to_the_end])
+        try:
+            for line in descent:
+                self.search(line)
+                progress.reach(1.0 - 0.5 ** (self.n_steps / _HALF_WAY))
+                progress.check()
+            converged = descent.solved
+        except OutOfTimeError:
+            converged = False
+        point = Point(self.coefs, self.offsets_here())
+        wider = tuple(self.wider)
+        return SpanSolution(point, self.scores, self.multipliers, self.n_steps, converged, wider)
 
     def offsets_here(self) -> Offsets:
         return tuple(to_host(self.offsets).tolist())

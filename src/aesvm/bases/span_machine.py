@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
 from aesvm.bases.factor import Factor, kernel_factor, solve, times, to_host
-from aesvm.bases.solve_in_memory import BasisValues, SpanSolution, solve_in_span
+from aesvm.bases.solve_in_memory import BasisValues, ProblemInMemory, SpanSolution
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record
 from aesvm.formulations.objective import (
@@ -142,7 +142,7 @@ class SpanMachine:
     def solve(
         self, widths: tuple[float, ...], progress: Progress, n_rows: int, to_the_end: bool
     ) -> None:
-        """Minimise F over the first rows; see ``solve_in_span``."""
+        """Minimise F over the first rows; see ``ProblemInMemory``."""
         n = min(n_rows, len(self.problem.rows))
         self.values.n_rows = n
         self._solve(n, widths, progress, to_the_end)
@@ -152,18 +152,16 @@ class SpanMachine:
     def _solve(
         self, n: int, widths: tuple[float, ...], progress: Progress, to_the_end: bool
     ) -> None:
-        self.solved = solve_in_span(
+        self.solved = ProblemInMemory(
             self.values,
             self.within,
             self.targets[:n],
             self.bounds[:n],
             self.context.formulation,
             self.point,
-            widths,
             self.context.watched,
-            progress,
             to_the_end,
-        )
+        ).solve(widths, progress)
         self.point = self.solved.point
         self.squared_norm = None
         self.n_steps += self.solved.n_steps

@@ -107,17 +107,9 @@ def columns_of(steps: Iterable[Step]) -> dict[str, NDArray]:
 
 def steps_of(columns: dict[str, NDArray]) -> tuple[Step, ...]:
     """Steps from plain arrays."""
-    each = zip(*(column.tolist() for column in columns.values()), strict=True)
-    return tuple(_step(dict(zip(columns, values, strict=True))) for values in each)
-
-
-def _step(values: dict[str, float]) -> Step:
-    known: dict[str, Any] = {name: v if v == v else None for name, v in values.items()}
-    n_vectors = known["n_vectors"]
-    return Step(
-        int(known["rounds"]),
-        None if n_vectors is None else int(n_vectors),
-        known["seconds"],
-        known["objective"],
-        known["dual_objective"],
-    )
+    found = []
+    for values in zip(*(columns[one.name].tolist() for one in fields(Step)), strict=True):
+        known: list[Any] = [None if value != value else value for value in values]
+        rounds, n_vectors, *others = known
+        found.append(Step(int(rounds), None if n_vectors is None else int(n_vectors), *others))
+    return tuple(found)

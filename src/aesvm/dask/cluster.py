@@ -74,8 +74,9 @@ class Cluster:
         *others: Any,
         at_a_time: int | None = None,
     ) -> Future:
-        """All values as one, merged a few at a time on the workers; the last at level None.
+        """All values as one, merged a few at a time on the workers.
 
+        Where there are ``others``, ``merge`` takes the level too, None of the last, and then these.
         Where they are large, ``at_a_time`` is a number smaller than ``split_every``: merging then
         comes before what else there is to do.
         """
@@ -85,9 +86,9 @@ class Cluster:
         while len(values) > 1:
             level = None if level is None or len(values) <= n else level + 1
             batches = [values[at : at + n] for at in range(0, len(values), n)]
+            given_too = (level, *others) if others else ()
             merged = [
-                self.submit(name, merge, batch, level, *others, priority=priority)
-                for batch in batches
+                self.submit(name, merge, batch, *given_too, priority=priority) for batch in batches
             ]
             if values is not given:
                 self.release(values)

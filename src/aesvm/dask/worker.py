@@ -101,7 +101,7 @@ def statistics(cluster: Cluster, features: Features, of_rows: bool, of_targets: 
     before = [(features, of_rows, of_targets)] * cluster.n_partitions
     own = cluster.of_partitions("scale", _statistics, before)
     cluster.wait_for("scale", own)
-    whole = cluster.merged("scale", own, _merged_statistics)
+    whole = cluster.merged("scale", own, _added)
     known: Statistics = cluster.result("scale", whole)
     if (of_rows and not known.variance.n_values) or (of_targets and not known.targets.weight):
         raise ValueError(NO_ROWS)
@@ -191,7 +191,7 @@ class ClusterRows:
             for part, scores, own in zip(self.parts, self.scores, then, strict=True)
         ]
         cluster.wait_for("look", looks)
-        seen = cluster.result("look", cluster.merged("look", looks, _merged_looks))
+        seen = cluster.result("look", cluster.merged("look", looks, merged_looks))
         cluster.release([*looks, *before])
         return seen
 
@@ -202,7 +202,7 @@ class ClusterRows:
         _, shown = self.spanned
         asked = cluster.submit("queries", _unchanged, queries)
         answers = [cluster.submit("pass", _add_up, part, shown, asked) for part in self.parts]
-        whole = cluster.merged("pass", answers, _merged_sums, at_a_time=2)
+        whole = cluster.merged("pass", answers, merged_sums, at_a_time=2)
         cluster.wait_for("pass", answers, release=len(answers) > 1)
         found: SumsByMachine = cluster.result("pass", whole)
         cluster.release([asked])
@@ -298,8 +298,7 @@ def _without_rows(counted: Counted) -> Counted:
 def _merged_rows(
     answers: list[Counted], level: int | None, reduction: WorkerSettings, tolerance: float
 ) -> Counted:
-    tally = functools.reduce(operator.or_, (answer.tally for answer in answers))
-    sizes = functools.reduce(operator.or_, (answer.sizes for answer in answers))
+    tally, sizes = _added([one.tally for one in answers]), _added([one.sizes for one in answers])
     sets = [answer.held for answer in answers if answer.held is not None]
     if not sets:
         return Counted(None, tally, sizes)
@@ -313,6 +312,10 @@ def _merged_rows(
         n_drawn = int(len(rows) * reduction.budget / rows.n_bytes)
         rows = sample(rows, n_drawn, seed=tally.n_rows)
     return Counted(rows, tally, sizes)
+
+
+def _added(several: list) -> Any:
+    return functools.reduce(operator.or_, several)
 
 
 def _tally(answer: Counted) -> tuple[Tally, dict[int, int]]:
@@ -346,10 +349,6 @@ def _add_up(counted: Counted, sent: SpanMachines, queries: dict[int, Query]) -> 
         return add_up(rows.X, rows.targets, rows.weights, sent, queries, run)
 
 
-def _merged_sums(answers: list[SumsByMachine], level: int | None) -> SumsByMachine:
-    return merged_sums(answers)
-
-
 def _score(counted: Counted, sent: parts.SentMachines) -> dict[int, parts.RowScores]:
     if counted.held is None:
         return {}
@@ -368,10 +367,6 @@ def _look(
         return PartLooks.of([])
     then = None if before is None or cuts is None else parts.LastRound(before, cuts)
     return parts.look(counted.held, scores, sent, then)
-
-
-def _merged_looks(looks: list[PartLooks], level: int | None) -> PartLooks:
-    return merged_looks(looks)
 
 
 def _stratify(
@@ -422,7 +417,3 @@ def _statistics(
         chunk = features.chunk(partition)
         known = known._replace(targets=Moments.of(chunk.targets, chunk.weights))
     return known
-
-
-def _merged_statistics(several: list[Statistics], level: int | None) -> Statistics:
-    return functools.reduce(operator.or_, several)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from sklearn.utils.validation import check_is_fitted
 
-from aesvm.bases.compress import Compressed, Compression, compress
+from aesvm.bases.compress import Compressed, Compression, Machines, compress
 from aesvm.certificate.records import Records
 from aesvm.estimators.fitting import fitting
 from aesvm.estimators.prediction import model_of
@@ -74,17 +74,8 @@ def compressed(estimator: Any, n_vectors: int | None, tol: float | None, X: Any)
     now = copy.copy(estimator)  # before anything is noted on it that belongs to this call
     with fitting(estimator, name="compress") as (run, progress):
         kernel = TrainingKernel(model.spec, model.vectors).matrix(np.float64, 1e-12)
-        found = compress(
-            list(model.at_vectors()),
-            kernel,
-            model.groups,
-            model.shares,
-            n_vectors,
-            tol,
-            are_outliers,
-            run,
-            progress.to_the_end(),
-        )
+        machines = Machines(list(model.at_vectors()), kernel, model.groups, model.shares, run)
+        found = compress(machines, n_vectors, tol, are_outliers, progress.to_the_end())
     if rows is not None and tol is None and are_outliers and found.shifts.any():
         found = _as_many_outliers(found, model, rows, estimator.n_jobs)
     layout = model.layout(found.expansions)

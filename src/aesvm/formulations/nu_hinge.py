@@ -113,6 +113,35 @@ class NuHinge(Hinge):
         return found
 
 
+@dataclass(frozen=True)
+class OneClass(NuHinge):
+    """One class, and a threshold that is fitted: the loss of rows beyond it, a ``Formulation``.
+
+        F(w, b) = 1/2 |w|^2 + nu c b + sum_i c_i max(0, -(<w, z_i> + b)),    c = sum_i c_i
+
+    Targets are 1. There is one offset, LIBSVM's ``-rho``. The dual holds the sum of all variables
+    at ``nu c``.
+    """
+
+    def width(self, offsets: Offsets) -> float:
+        threshold = abs(offsets[0])
+        return threshold + (threshold == 0.0)
+
+    def slopes(self, total_cost: float) -> Offsets:
+        return (self.nu * total_cost,)
+
+    def decision(self, offsets: Offsets) -> Decision:
+        return Decision(offsets[0])
+
+    def changed(
+        self, before: Array, now: Array, then: Offsets, offsets: Offsets
+    ) -> NDArray[np.bool_]:
+        return np.sign(before) != np.sign(now)
+
+    def constant(self, targets: Array) -> Offsets | None:
+        return None if len(targets) else (0.0,)
+
+
 def class_numbers(targets: Array) -> NDArray[np.intp]:
     """0 of the positive class, 1 of the other."""
     return (targets < 0).astype(np.intp)

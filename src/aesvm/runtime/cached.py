@@ -15,21 +15,7 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
 
     class cached_property:  # noqa: N801
-        """As in ``functools`` since Python 3.12.
-
-        Examples
-        --------
-        >>> from aesvm.runtime.cached import cached_property
-        >>> class Square:
-        ...     @cached_property
-        ...     def area(self):
-        ...         print("computing")
-        ...         return 4.0
-        >>> square = Square()
-        >>> square.area + square.area
-        computing
-        8.0
-        """
+        """As in ``functools`` since Python 3.12."""
 
         def __init__(self, function):
             self.function = function
