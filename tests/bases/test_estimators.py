@@ -154,7 +154,7 @@ def test_an_interrupt_of_compress_leaves_the_model_as_it_was(monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("aesvm.bases.compress._fitted", interrupted)
+    monkeypatch.setattr("aesvm.bases.compress.Machines.fitted", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.compress(5)
     assert vars(model) == before

@@ -57,7 +57,7 @@ def weighted(X, y, weights=None, first=0):
 
 
 def part_of(rows, tolerance):
-    return REDUCER.part(rows, tolerance, RUN, Silence())
+    return reduce.part(rows, tolerance)
 
 
 def sent_machines(vectors, machines, spec=SPEC):

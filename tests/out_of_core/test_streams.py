@@ -17,7 +17,8 @@ from sklearn.svm import SVC
 
 from aesvm import RepresentativeSet
 from aesvm.out_of_core import merge_tree
-from aesvm.out_of_core.merge_tree import MergeTree, bytes_of, level_tolerance
+from aesvm.out_of_core.merge_tree import MergeTree, bytes_of
+from aesvm.out_of_core.reducer import level_tolerance
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined
 from tests import oracles
 

@@ -95,17 +95,8 @@ class DaskAENuSVC(
 ):
     """AENuSVC of rows that lie on a cluster.
 
-    Parameters
-    ----------
-    split_every, client
-        As in :class:`DaskAESVC`, whose notes on rows and predictions apply here too.
-    **parameters
-        Those of :class:`aesvm.AENuSVC`. ``nu`` must be feasible for the weights of all rows.
-
-    Attributes
-    ----------
-    others
-        As in :class:`aesvm.AENuSVC`.
+    Parameters and attributes are those of :class:`aesvm.AENuSVC`; all else is as in
+    :class:`DaskAESVC`. ``nu`` must be feasible for the weights of all rows.
 
     Examples
     --------
@@ -129,30 +120,10 @@ class DaskAENuSVC(
 class DaskAESVR(CallbackSupportMixin, DaskMachine, MachineEstimator, RegressorMixin, BaseEstimator):
     """AESVR of rows that lie on a cluster.
 
-    A row stands for others together with its target. The unit of targets, their standard deviation,
-    is that of all rows, found in a pass before they are reduced (the one that ``gamma="scale"``
-    takes); all else is as in :class:`DaskAESVC`.
-
-    Parameters
-    ----------
-    split_every, client
-        As in :class:`DaskAESVC`.
-    **parameters
-        Those of :class:`aesvm.AESVR`; see :class:`DaskAESVC` for ``refine``, ``memory_budget`` and
-        ``n_jobs``.
-
-    Attributes
-    ----------
-    support_ : ndarray of shape (n_SV,)
-        Rows of X that are support vectors.
-    certificate_ : Certificate
-        Residuals are bounds: what the levels of sets have added up to.
-    others
-        As in :class:`aesvm.AESVR`.
-
-    Notes
-    -----
-    ``predict`` is lazy where X is: an array gives an array, a dataframe a series.
+    Parameters and attributes are those of :class:`aesvm.AESVR`; all else is as in
+    :class:`DaskAESVC`. A row stands for others together with its target. The unit of targets, their
+    standard deviation, is that of all rows. It is found in a pass before they are reduced (the one
+    that ``gamma="scale"`` takes).
 
     Examples
     --------
@@ -180,17 +151,8 @@ class DaskAENuSVR(
 ):
     """AENuSVR of rows that lie on a cluster.
 
-    Parameters
-    ----------
-    split_every, client
-        As in :class:`DaskAESVR`, whose notes on rows and predictions apply here too.
-    **parameters
-        Those of :class:`aesvm.AENuSVR`.
-
-    Attributes
-    ----------
-    others
-        As in :class:`aesvm.AENuSVR`.
+    Parameters and attributes are those of :class:`aesvm.AENuSVR`; all else is as in
+    :class:`DaskAESVR`.
 
     Examples
     --------
@@ -219,27 +181,8 @@ class DaskAEOneClassSVM(
 ):
     """AEOneClassSVM of rows that lie on a cluster.
 
-    Parameters
-    ----------
-    split_every, client
-        As in :class:`DaskAESVC`.
-    **parameters
-        Those of :class:`aesvm.AEOneClassSVM`; see :class:`DaskAESVC` for ``refine``,
-        ``memory_budget`` and ``n_jobs``.
-
-    Attributes
-    ----------
-    support_ : ndarray of shape (n_SV,)
-        Rows of X that are support vectors.
-    certificate_ : Certificate
-        Residuals are bounds: what the levels of sets have added up to.
-    others
-        As in :class:`aesvm.AEOneClassSVM`.
-
-    Notes
-    -----
-    ``predict``, ``decision_function`` and ``score_samples`` are lazy where X is: an array gives an
-    array, a dataframe a series.
+    Parameters and attributes are those of :class:`aesvm.AEOneClassSVM`; all else is as in
+    :class:`DaskAESVC`. ``score_samples`` is lazy where X is, too.
 
     Examples
     --------
@@ -271,28 +214,10 @@ class DaskRepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEst
     levels together stay within ``hull_tol``. The result depends on the partitions, and not on the
     workers.
 
-    Parameters
-    ----------
-    split_every : int, default=16
-        Sets that are put together at a time.
-    client : dask.distributed.Client, default=None
-        The cluster to work on; None: that of the current client. Clones share it. A pickled
-        estimator has none.
-    **parameters
-        Those of :class:`aesvm.RepresentativeSet`. ``memory_budget`` is for the set that comes here;
-        ``n_jobs`` plays no role: how many tasks a worker does at a time is Dask's to say.
-
-    Attributes
-    ----------
-    sample_indices_ : ndarray of shape (n_representatives,)
-        Rows of X that represent, ascending.
-    weights_ : ndarray of shape (n_representatives,)
-    max_residual_ : float
-        A bound: what the levels of sets have added up to.
-    n_seen_ : int
-        Rows of X.
-    gamma_, n_features_in_, feature_names_in_
-        As in :class:`aesvm.RepresentativeSet`.
+    ``split_every`` and ``client`` are as in :class:`DaskAESVC`. Other parameters and all attributes
+    are those of :class:`aesvm.RepresentativeSet`. ``max_residual_`` is a bound: what the levels of
+    sets have added up to. ``memory_budget`` is for the set that comes here; ``n_jobs`` plays no
+    role: how many tasks a worker does at a time is Dask's to say.
 
     Examples
     --------

@@ -25,9 +25,9 @@ from aesvm.kernels.joint import TargetScale
 from aesvm.machines.processor import processor
 from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
-from aesvm.out_of_core.merge_tree import MergeTree, merged, most_kept_at, tolerance_of
+from aesvm.out_of_core.merge_tree import MergeTree, merged
 from aesvm.out_of_core.part import PartLooks, merged_looks
-from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.reducer import RowReducer, most_kept_at, tolerance_of
 from aesvm.out_of_core.source import Tally
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.training_sets import check_budget, strata_bytes
@@ -282,7 +282,7 @@ def _part(
     rows = replace(chunk, indices=first + chunk.indices)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _working(reducer.spec) as run:
-        part = reducer.part(rows, tolerance, run, Silence(), most_kept_at(level))
+        part = reducer.at_levels(run, Silence()).part(rows, tolerance, most_kept_at(level))
     return Counted(part if len(part.rows) else None, tally, {number: n_rows})
 
 

@@ -145,7 +145,7 @@ def reread(
         source,
         known,
         partial(estimator._learns.chunk, estimator, None),
-        stream.reducer(reduction_settings(estimator)),
+        stream.reducer(reduction_settings(estimator)).at_levels(run, progress),
         first_tol,
         held,
         bytes_of(estimator.memory_budget),

@@ -58,6 +58,22 @@ class InfeasibleError(ValueError):
     parameter = "nu"
 
 
+def _chunk(
+    learning: Learning,
+    estimator: Any,
+    streamed: StreamedModel | None,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    first: bool,
+) -> WeightedRows:
+    """Valid rows of a stream, of announced classes; ``first``: whether none came before."""
+    chunk = valid_chunk(learning.chunk_of, estimator, X, y, sample_weight, first)
+    if streamed is not None:
+        streamed.check_classes(chunk.targets)
+    return chunk
+
+
 @dataclass(frozen=True)
 class Classes:
     """Classes, with a machine for every pair of them."""
@@ -69,6 +85,7 @@ class Classes:
     takes_targets = True  #: whether y is required; otherwise it is ignored
     joint = False  #: whether rows stand for each other together with their targets
     chunk_of = staticmethod(with_classes)  #: makes chunks of valid rows, wherever these are
+    chunk = _chunk  #: makes those of a stream
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         """The targets of rows, checked."""
@@ -100,21 +117,6 @@ class Classes:
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
         """The decision function of a machine with these offsets."""
         return self.formulation(estimator).decision(offsets)
-
-    def chunk(
-        self,
-        estimator: Any,
-        streamed: StreamedModel | None,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        first: bool,
-    ) -> WeightedRows:
-        """Valid rows of a stream, of announced classes; ``first``: whether none came before."""
-        chunk = valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
-        if streamed is not None:
-            streamed.check_classes(chunk.targets)
-        return chunk
 
     def check_enough(self, tally: Tally, what: str) -> None:
         """Refuse rows from which nothing can be learned; ``what``: their name in the message."""
@@ -172,6 +174,7 @@ class Values:
     takes_targets = True
     joint = True
     chunk_of = staticmethod(with_values)
+    chunk = _chunk
 
     def valid_targets(self, estimator: Any, y: Any, X: Any) -> NDArray:
         return valid_values(y, X, type(estimator).__name__)
@@ -191,17 +194,6 @@ class Values:
 
     def decision(self, estimator: Any, offsets: Offsets) -> Decision:
         return self._formulation(estimator, None).decision(offsets)
-
-    def chunk(
-        self,
-        estimator: Any,
-        streamed: StreamedModel | None,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        first: bool,
-    ) -> WeightedRows:
-        return valid_chunk(self.chunk_of, estimator, X, y, sample_weight, first)
 
     def check_enough(self, tally: Tally, what: str) -> None:
         if not tally.present:

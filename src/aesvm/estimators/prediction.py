@@ -123,34 +123,22 @@ def _predictions(source: Iterable, ask: Callable) -> Iterator[NDArray]:
         yield found
 
 
-class _Predictor:
-    """An estimator that predicts by support vectors."""
-
-    kernel: Any
-    gamma_: float
-    n_jobs: int | None
-    support_: NDArray
-    support_vectors_: Any
-    dual_coef_: Any
-    intercept_: NDArray[np.float64]
-
-    _ask = ask
-    predict_stream = predict_stream
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "support_")
-
-    def __sklearn_tags__(self) -> Any:
-        return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
-
-
-class PairwiseClassifier(_Predictor):
+class PairwiseClassifier:
     """Predictions of a classifier that has SVC's fitted attributes."""
 
+    kernel: Any
+    degree: int
+    coef0: float
+    gamma_: float
+    n_jobs: int | None
     decision_function_shape: str
     break_ties: bool
     classes_: NDArray
+    support_: NDArray
+    support_vectors_: Any
     n_support_: NDArray[np.int32]
+    dual_coef_: Any
+    intercept_: NDArray[np.float64]
     tie_order_: NDArray[np.intp] | None = None  #: None: the order of ``classes_``
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float64]:
@@ -201,6 +189,8 @@ class PairwiseClassifier(_Predictor):
         """Raises an AttributeError that names CalibratedClassifierCV."""
         raise _no_probabilities(self, "predict_log_proba")
 
+    _ask = ask
+    predict_stream = predict_stream
     score = score
 
     def _model(self) -> PairwiseModel:
@@ -217,14 +207,31 @@ class PairwiseClassifier(_Predictor):
             self.tie_order_,
         )
 
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_")
 
-class MachineEstimator(_Predictor):
+    def __sklearn_tags__(self) -> Any:
+        return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
+
+
+class MachineEstimator:
     """Predictions of an estimator that has SVR's fitted attributes."""
+
+    kernel: Any
+    gamma_: float
+    n_jobs: int | None
+    support_: NDArray
+    support_vectors_: Any
+    dual_coef_: Any
+    intercept_: NDArray[np.float64]
 
     @property
     def coef_(self) -> Any:
         """Weights of the features, with the linear kernel."""
         return _read_only(self, lambda: self.dual_coef_ @ self.support_vectors_)
+
+    _ask = ask
+    predict_stream = predict_stream
 
     def _model(self) -> MachineModel:
         return MachineModel(
@@ -234,6 +241,12 @@ class MachineEstimator(_Predictor):
             self.dual_coef_,
             self.intercept_,
         )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "support_")
+
+    def __sklearn_tags__(self) -> Any:
+        return with_kernel_tags(self, super().__sklearn_tags__())  # type: ignore[misc]
 
 
 def with_kernel_tags(estimator: Any, tags: Any) -> Any:

@@ -130,13 +130,7 @@ class OneClass(NuHinge):
     def slopes(self, total_cost: float) -> Offsets:
         return (self.nu * total_cost,)
 
-    def decision(self, offsets: Offsets) -> Decision:
-        return Decision(offsets[0])
-
-    def changed(
-        self, before: Array, now: Array, then: Offsets, offsets: Offsets
-    ) -> NDArray[np.bool_]:
-        return np.sign(before) != np.sign(now)
+    decision, changed = Hinge.decision, Hinge.changed
 
     def constant(self, targets: Array) -> Offsets | None:
         return None if len(targets) else (0.0,)

@@ -33,7 +33,7 @@ from aesvm.out_of_core.part import (
     Strata,
     merged_looks,
 )
-from aesvm.out_of_core.reducer import RowReducer
+from aesvm.out_of_core.reducer import LevelReducer
 from aesvm.out_of_core.source import KnownRows, Validate, read_again
 from aesvm.out_of_core.training_sets import (
     GatheredSets,
@@ -168,7 +168,7 @@ class RereadSource:
     source: Iterable  #: of (X, y, sample_weight)
     known: KnownRows  #: what it gave when it was read first
     validate: Validate  #: checks a chunk
-    reducer: RowReducer
+    reduce: LevelReducer
     #: The tolerance of the first set: what its representatives get wrong is judged by others of the
     #: same tolerance.
     first_tol: float
@@ -185,10 +185,9 @@ class RereadSource:
         """What the first pass holds; all rows are read again where it does not hold them."""
         if hull_tol > 0.0:
             return self.held
-        quiet = self.progress.quietly().to_the_end()
 
         def distinct(rows: WeightedRows) -> WeightedRows:
-            return self.reducer.part(rows, 0.0, self.run, quiet).rows
+            return self.reduce.part(rows, 0.0).rows
 
         held = self.held.rows
         if held.whole:
@@ -199,9 +198,8 @@ class RereadSource:
         before, cuts = self.scores, self.cuts
         self.sent, self.scores = sent, []
         seen = PartLooks.of([])
-        quiet = self.progress.quietly().to_the_end()
         for number, rows in enumerate(self._buffers("look")):
-            part = self.reducer.part(rows, self.first_tol, self.run, quiet)
+            part = self.reduce.part(rows, self.first_tol)
             self.scores.append(parts.score(part, sent, self.run))
             then = None if cuts is None else parts.LastRound(before[number], cuts)
             seen = merged_looks([seen, parts.look(part, self.scores[-1], sent, then)])
@@ -211,20 +209,17 @@ class RereadSource:
         self.cuts = cuts
         sent = self.sent
         assert sent is not None  # rounds look before they stratify
-        reduce = self.reducer.at_levels(self.run, self.progress)
         tolerances = parts.stratum_tolerances(sent.formulation, hull_tol)
 
         def of_buffers() -> Iterator[dict[int, parts.Strata]]:
             for rows, scores in zip(self._buffers("stratify"), self.scores, strict=True):
-                # equal rows are merged, and nothing else
-                quiet = self.progress.quietly().to_the_end()
-                part = self.reducer.part(rows, 0.0, self.run, quiet)
-                yield parts.stratify(part, scores, cuts, sent, hull_tol, reduce)
+                part = self.reduce.part(rows, 0.0)  # equal rows are merged, and nothing else
+                yield parts.stratify(part, scores, cuts, sent, hull_tol, self.reduce)
 
         def merge(
             several: list[dict[int, parts.Strata]], level: int | None
         ) -> dict[int, parts.Strata]:
-            merged = parts.merged_strata(several, level, tolerances, reduce)
+            merged = parts.merged_strata(several, level, tolerances, self.reduce)
             check_budget(strata_bytes(merged), self.budget, hull_tol)
             return merged
 

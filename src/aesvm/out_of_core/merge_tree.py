@@ -25,11 +25,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from math import isinf, pi, sqrt
-from typing import NamedTuple, Protocol, TypeVar
+from math import isinf
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from aesvm.out_of_core.reducer import LevelReducer
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined, sample
 from aesvm.runtime.warn import ParameterError
 
@@ -47,12 +48,6 @@ _SMALLEST, _LOOSEST_FRACTION = 1e-6, 0.01
 
 #: The fraction of the budget that a sample takes: the rest is for the buffer.
 _SAMPLE_FRACTION = 1.0 - BUFFER_FRACTION
-
-#: A level that would keep a larger fraction of its rows than this keeps all of them.
-_MOST_KEPT = 0.5
-
-#: A smaller fraction of the tolerance than this is not worth a reduction.
-_WORTHLESS = 1e-4
 
 #: The most chunks that a buffer holds apart from each other: each is looked at in every call.
 _MOST_CHUNKS = 64
@@ -87,50 +82,8 @@ def bytes_of(budget: int | str | None) -> float:
     return float(budget)
 
 
-def level_tolerance(hull_tol: float, level: int) -> float:
-    """The epsilon of a level, as a squared distance."""
-    return hull_tol * (6.0 / (pi * level) ** 2) ** 2
-
-
-def tolerance_of(hull_tol: float, level: int | None, reach: float) -> float:
-    """The squared distance that a set may still add at a level, as this and those below allow.
-
-    A level of None is the last there will be.
-
-    Examples
-    --------
-    >>> from aesvm.out_of_core.merge_tree import level_tolerance, tolerance_of
-    >>> tolerance_of(1.0, 1, reach=0.0) == level_tolerance(1.0, 1)
-    True
-    >>> tolerance_of(1.0, None, reach=0.75)
-    0.0625
-    """
-    levels = range(1, 1 + (level or 0))
-    allowed = sum(sqrt(level_tolerance(hull_tol, at)) for at in levels) if level else sqrt(hull_tol)
-    left = max(0.0, allowed - reach) ** 2
-    return left if left > _WORTHLESS * hull_tol else 0.0
-
-
-def most_kept_at(level: int | None) -> float | None:
-    """The fraction of its rows above which a level keeps all of them, and leaves its tolerance.
-
-    None at the last level, which leaves nothing.
-    """
-    return None if level is None else _MOST_KEPT
-
-
-class Reduce(Protocol):
-    """Reduces rows at a level, of a tolerance for all levels together."""
-
-    def __call__(self, rows: WeightedRows, hull_tol: float, level: int | None) -> WeightedRows:
-        """The representatives of the rows."""
-
-    def squared_diameter(self, rows: WeightedRows) -> float:
-        """An upper bound on the squared distance of any two of the rows, in kernel space."""
-
-
 def merged(
-    sets: Sequence[WeightedRows], hull_tol: float, level: int | None, reduce: Reduce
+    sets: Sequence[WeightedRows], hull_tol: float, level: int | None, reduce: LevelReducer
 ) -> WeightedRows:
     """Several sets as one of the next level; reduced where they fill a buffer.
 
@@ -211,7 +164,7 @@ class MergeTree(NamedTuple):
     n_rows: int = 0  #: seen
     samples: bool = False  #: where the budget is too small, at once: the tolerance stays
 
-    def add(self, chunk: WeightedRows, n_rows: int, reduce: Reduce) -> MergeTree:
+    def add(self, chunk: WeightedRows, n_rows: int, reduce: LevelReducer) -> MergeTree:
         """Take in a chunk, of ``n_rows`` rows with those of weight zero."""
         buffer = (*self.buffer, chunk) if len(chunk) else self.buffer
         if len(buffer) > _MOST_CHUNKS:
@@ -221,7 +174,7 @@ class MergeTree(NamedTuple):
             return tree.settled(reduce)
         return tree
 
-    def settled(self, reduce: Reduce) -> MergeTree:
+    def settled(self, reduce: LevelReducer) -> MergeTree:
         """With the buffer reduced, and within the budget.
 
         A sample stays as it is while it fits its part of the budget; else it is drawn anew.
@@ -239,11 +192,11 @@ class MergeTree(NamedTuple):
             self._replace(buffer=(), levels=tuple(levels))._looser(reduce)
         )
 
-    def within_budget(self, reduce: Reduce) -> MergeTree:
+    def within_budget(self, reduce: LevelReducer) -> MergeTree:
         """As it is, or all in one set; or, where that is allowed, looser, or a sample."""
         return self._sampled_unless_fits(self._looser(reduce))
 
-    def _looser(self, reduce: Reduce) -> MergeTree:
+    def _looser(self, reduce: LevelReducer) -> MergeTree:
         """Within the budget, or as loose as it may become."""
         if self.n_bytes <= self.budget or self.samples:
             return self
@@ -297,7 +250,7 @@ class MergeTree(NamedTuple):
             )
         return tree
 
-    def _in_one(self, reduce: Reduce) -> MergeTree:
+    def _in_one(self, reduce: LevelReducer) -> MergeTree:
         """All in one set, of the highest level there is, so that the next carry merges with it."""
         empty: tuple[WeightedRows | None, ...] = (None,) * max(0, len(self.levels) - 1)
         whole = reduce(self.everything(), self.hull_tol, None)
@@ -326,7 +279,7 @@ class MergeTree(NamedTuple):
             )
         return joined(sets)
 
-    def condensed(self, reduce: Reduce) -> WeightedRows:
+    def condensed(self, reduce: LevelReducer) -> WeightedRows:
         """All representatives as one set, for which what is left of the tolerance is used."""
         return merged(self.sets(), self.hull_tol, None, reduce)
 

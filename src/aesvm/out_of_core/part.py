@@ -37,9 +37,8 @@ from aesvm.machines.problem import RowSelection
 from aesvm.machines.rounds import DEVIATIONS, WIDEST, Cut
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core import merge_tree
-from aesvm.out_of_core.merge_tree import Reduce
+from aesvm.out_of_core.reducer import LevelReducer, Part
 from aesvm.out_of_core.weighted_rows import WeightedRows, joined, stacked
-from aesvm.sets.derive import Combinations
 
 #: How far from the present offset a better one is looked for, in the formulation's ``width``, and
 #: on how many steps.
@@ -193,20 +192,6 @@ def merged_looks(looks: Sequence[PartLooks]) -> PartLooks:
         (keys % size).astype(np.uint16),
         np.stack([np.bincount(at, power, len(keys)) for power in sums.T], axis=1),
     )
-
-
-class Part(NamedTuple):
-    """Distinct rows of non-zero weight, and which of them stand for the others."""
-
-    rows: WeightedRows
-    combinations: Combinations
-    off: float = 0.0  #: what residuals are off by, at most, through rounding
-
-    def representatives(self) -> WeightedRows:
-        own = self.combinations
-        residual = float(own.residuals.max(initial=0.0))
-        weights = own.gather(self.rows.weights)
-        return self.rows.represented_by(own.members, weights, residual, self.off, len(self.rows))
 
 
 class SentMachine(NamedTuple):
@@ -366,7 +351,7 @@ def stratify(
     cuts: dict[int, Cut],
     sent: SentMachines,
     hull_tol: float,
-    reduce: Reduce,
+    reduce: LevelReducer,
     level: int | None = 1,
 ) -> dict[int, Strata]:
     """The strata of every machine, of the rows of a part; ``level`` as ``tolerance_of`` has it."""
@@ -394,7 +379,7 @@ def merged_strata(
     several: list[dict[int, Strata]],
     level: int | None,
     tolerances: list[float],
-    reduce: Reduce,
+    reduce: LevelReducer,
 ) -> dict[int, Strata]:
     """The strata of several parts, as sets of the next level."""
     merged: dict[int, Strata] = {}

@@ -395,14 +395,7 @@ class Silence(Progress):
         super().__init__(None, None, quiet=True)
 
     @contextmanager
-    def task(
-        self,
-        name: str,
-        steps: int | None = 0,
-        quiet: bool = False,
-        share: float | None = None,
-        bar: bool = False,
-    ) -> Iterator[Progress]:
+    def task(self, *details: Any, **others: Any) -> Iterator[Progress]:
         yield self
 
 
