@@ -48,10 +48,7 @@ _GAP = 3e-4
 #: The goal of all widths but the last given one; and of that one, in a solve that others follow and
 #: in the last. Multipliers settle later than the objective does, so the duality gap counts there.
 _GOAL = Goal(gain=3e-4)
-_LAST_GOAL = {
-    False: Goal(gain=3e-4, lacking=1e-3),
-    True: Goal(gain=3e-6, lacking=1e-4),
-}
+_LAST_GOAL = {False: Goal(gain=3e-4, lacking=1e-3), True: Goal(gain=3e-6, lacking=1e-4)}
 
 #: Rows of the Hessian's sample for each vector of the basis.
 _SAMPLED = 3
@@ -281,11 +278,7 @@ class BasisValues:
     """
 
     def __init__(
-        self,
-        kernel: KernelMatrix,
-        rows: NDArray[np.intp],
-        most_bytes: float,
-        run: Callable = map,
+        self, kernel: KernelMatrix, rows: NDArray[np.intp], most_bytes: float, run: Callable = map
     ) -> None:
         self.kernel = kernel
         self.rows = rows

@@ -100,11 +100,7 @@ class SpanTraining:
     """
 
     def __init__(
-        self,
-        data: TrainingRows,
-        kernel: TrainingKernel,
-        prepared: PreparedRows,
-        trainer: Trainer,
+        self, data: TrainingRows, kernel: TrainingKernel, prepared: PreparedRows, trainer: Trainer
     ) -> None:
         self.data = data
         self.prepared = prepared

@@ -235,11 +235,7 @@ def certificate_of(
     definiteness: str,
     in_memory: bool = True,
     n_vectors: int | None = None,
-    history: tuple[Step, ...] = (),
-    plan: str = "",
-    remedy: str = "",
-    stopped_after: float | None = None,
-    exact_after: float | None = None,
+    **told: Any,
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -248,9 +244,7 @@ def certificate_of(
     - ``in_memory``: whether the training rows are in one place, so that ``certify`` can compute
       what is missing.
     - ``n_vectors``: of all machines together, where they were limited.
-    - ``plan``: what the fit was to do and why, and what came of it.
-    - ``remedy``: what to change where a callback or ``max_iter`` ended the fit before it was done.
-    - ``stopped_after``, ``exact_after``: see ``Certificate``.
+    - ``told``: what the fit tells of itself, by the names that ``Certificate`` has for it.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -344,11 +338,7 @@ def certificate_of(
         distinct=in_memory,
         negligible=negligible,
         missing=missing,
-        history=history,
-        plan=plan,
-        remedy=remedy,
-        stopped_after=stopped_after,
-        exact_after=exact_after,
+        **told,
         **numbers,
     )
 

@@ -23,11 +23,7 @@ from aesvm.dask.worker import ClusterRows, Features, WorkerSettings, statistics
 from aesvm.estimators.conversion import to_sklearn
 from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
-from aesvm.estimators.gathered import (
-    Gathered,
-    certify_gathered,
-    train_gathered,
-)
+from aesvm.estimators.gathered import Gathered, certify_gathered, train_gathered
 from aesvm.estimators.learning import Learning
 from aesvm.estimators.parameters import (
     check_unchanged,

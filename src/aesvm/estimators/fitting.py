@@ -124,18 +124,13 @@ def _tell(estimator: Any, message: str) -> None:
 
 @contextmanager
 def fitting(
-    estimator: Any,
-    X: Any = None,
-    y: Any = None,
-    n_tasks: int | None = None,
-    name: str = "fit",
-    weighted: bool = False,
+    estimator: Any, X: Any = None, y: Any = None, **task: Any
 ) -> Iterator[tuple[Threads, Progress]]:
-    """The threads of a fit, with BLAS held to one thread in each, and its progress."""
+    """The threads of a fit, with BLAS held to one thread in each, and its ``fit_task``."""
     device = processor(getattr(estimator, "device", "cpu"))
     with (
         compiling_announced(estimator),
-        fit_task(estimator, X, y, n_tasks, name, weighted) as progress,
+        fit_task(estimator, X, y, **task) as progress,
         one_blas_thread(),
         device.computing(),
         device.threads(estimator.n_jobs) as run,

@@ -62,7 +62,7 @@ def train_gathered(
     learner = learning.gathered(estimator, counts, scale, spec)
     learning.check_weights(estimator, counts.classes, tally.weights_of(counts.classes))
     progress.say(f"plan: {plan}")
-    training = GatheredTraining(learner, spec, solver_options(estimator), run, progress)
+    training = GatheredTraining(learner, solver_options(estimator), run, progress)
     loosen = estimator.on_overflow == "loosen"
     fit = training.train(plan, first, answers, estimator.hull_tol, loosen, start_of)
     chosen = set_of(estimator, fit.first.hull_tol)
@@ -135,11 +135,7 @@ def reread(
     """A source that is to give the rows again that the model of a stream was trained on."""
     stream = streamed.stream
     known = KnownRows(
-        streamed.trained_at,
-        streamed.trained_digest,
-        stream.digests,
-        stream.is_sparse,
-        same_chunks,
+        streamed.trained_at, streamed.trained_digest, stream.digests, stream.is_sparse, same_chunks
     )
     return RereadSource(
         source,
@@ -161,5 +157,5 @@ def certify_gathered(
     check_as_trained(estimator)
     known, model = TrainedOn.of(estimator), model_of(estimator)
     learner = estimator._learns.gathered(estimator, counts, scale, model.spec, fitted=True)
-    records = certify(known.records, model, learner, answers, estimator.tol)
+    records = certify(known.records, model, learner, answers)
     return known._replace(records=records).keep(estimator)

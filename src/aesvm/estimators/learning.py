@@ -33,9 +33,9 @@ from aesvm.kernels.joint import TargetScale
 from aesvm.machines.one_vs_one import Fitted, fitted_machine, fitted_pairs
 from aesvm.machines.problem import ClassPairs, OneMachine, TrainingRows, total_of_costs
 from aesvm.machines.results import TrainedMachines
-from aesvm.out_of_core.gathered_training import GatheredLearner
 from aesvm.out_of_core.source import ClassCounts, Tally
 from aesvm.out_of_core.stream import StreamedModel
+from aesvm.out_of_core.training_sets import GatheredLearner
 from aesvm.out_of_core.weighted_rows import WeightedRows
 
 
@@ -150,9 +150,8 @@ class Classes:
             costs = cost_of(estimator) * estimator.class_weight_
         else:
             costs = set_classes(estimator, counts)
-        return GatheredLearner(
-            ClassPairs(counts.classes, counts.counts, costs), formulation, assemble
-        )
+        pairs = ClassPairs(counts.classes, counts.counts, costs)
+        return GatheredLearner(pairs, spec, formulation, float(estimator.tol), assemble)
 
     def _check_pairs(self, estimator: Any, labels: NDArray[np.intp], costs: Array) -> None:
         """Refuse parameters that are impossible with some pair of classes."""
@@ -218,7 +217,7 @@ class Values:
             return _fitted_machine(X, trained, spec, formulation)
 
         machine = OneMachine(int(counts.counts.sum()), cost_of(estimator))
-        return GatheredLearner(machine, formulation, assemble)
+        return GatheredLearner(machine, spec, formulation, float(estimator.tol), assemble)
 
     def _formulation(self, estimator: Any, scale: TargetScale | None) -> Formulation:
         return self.formulation(estimator, 1.0 if scale is None else scale.spread)

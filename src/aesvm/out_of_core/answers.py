@@ -36,8 +36,8 @@ from aesvm.out_of_core.part import (
 from aesvm.out_of_core.reducer import LevelReducer
 from aesvm.out_of_core.source import KnownRows, Validate, read_again
 from aesvm.out_of_core.training_sets import (
+    GatheredLearner,
     GatheredSets,
-    SetMaker,
     check_budget,
     over_budget,
     strata_bytes,
@@ -74,9 +74,8 @@ class RowsElsewhere:
     """A ``Place`` of ``machines.rounds`` whose rows are elsewhere."""
 
     answers: Answers
-    maker: SetMaker
+    learner: GatheredLearner
     hull_tol: float
-    tol: float  #: how far from a kink a row must be to have crossed it
     enough: int | None = None  #: bytes of a budget that holds all rows, so that no round is made
     holds_all_rows: bool = field(default=False, init=False)
     sent: list[int] = field(default_factory=list, init=False)  #: machines of the last look
@@ -87,7 +86,7 @@ class RowsElsewhere:
         self.sent = list(sent.machines)
         seen = self.answers.look(sent)
         return [
-            _look(machine, seen.one(number), free_offsets, self.maker)
+            _look(machine, seen.one(number), free_offsets, self.learner)
             for number, machine in enumerate(state.machines)
         ]
 
@@ -103,14 +102,14 @@ class RowsElsewhere:
             strata = self.answers.stratify(by_number, self.hull_tol)
         except OverBudgetError:
             raise over_budget(self.answers.budget, self.hull_tol, self.enough) from None
-        return self.maker.of_strata(strata, self.hull_tol)
+        return self.learner.of_strata(strata, self.hull_tol)
 
     def finer(self, progress: Progress) -> TrainingSets | None:
         """The set at ``hull_tol``; None where pairs of it are trained many at a time, not here."""
         self.finer_rows = self.answers.gather(self.hull_tol)
-        if are_many(self.maker):
+        if are_many(self.learner):
             return None
-        return self.maker.of_one_set(self.finer_rows)
+        return self.learner.of_one_set(self.finer_rows)
 
     def everything(self) -> NoReturn:
         raise AssertionError("rows that are elsewhere are never all here")
@@ -119,7 +118,7 @@ class RowsElsewhere:
         """The machines as they are trained, to be sent to the rows."""
         sets = state.sets
         assert isinstance(sets, GatheredSets)
-        maker = self.maker
+        learner = self.learner
         support = [machine.set.rows[machine.support] for machine in state.machines]
         used = np.unique(np.concatenate(support))
         used = used[np.argsort(sets.given[used], kind="stable")]  # as a fitted model has them
@@ -129,22 +128,26 @@ class RowsElsewhere:
         for number, (machine, rows) in enumerate(zip(state.machines, support, strict=True)):
             if machine.solution is None:
                 continue
-            definite = maker.spec.is_definite
+            definite = learner.spec.is_definite
             machines[number] = SentMachine(
-                maker.selections[number],
+                learner.selections[number],
                 place[rows],
                 machine.coefs[machine.support],
                 machine.offsets,
                 sqrt(max(machine.squared_norm, 0.0)) if definite else inf,
             )
-        return SentMachines(sets.kernel.X[used], machines, maker.spec, maker.formulation, self.tol)
+        return SentMachines(
+            sets.kernel.X[used], machines, learner.spec, learner.formulation, learner.tol
+        )
 
 
-def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, maker: SetMaker) -> Look:
+def _look(
+    machine: Machine, seen: PartLook | None, free_offsets: bool, learner: GatheredLearner
+) -> Look:
     """All rows of a machine as rounds see them, from the sums of the parts."""
     if machine.solution is None or seen is None:
         return Look(loss=0.0, offsets=machine.offsets, doubt=0.0, n_values=0)
-    formulation, own = maker.formulation, machine.set
+    formulation, own = learner.formulation, machine.set
     offsets = machine.offsets
     positions = formulation.positions(machine.scores, own.targets, offsets)
     loss_reduced = total_loss(formulation, positions, own.bounds, offsets)
@@ -153,11 +156,7 @@ def _look(machine: Machine, seen: PartLook | None, free_offsets: bool, maker: Se
     if free_offsets:
         offsets, loss = seen.best(offsets)
     return Look(
-        loss=loss,
-        offsets=offsets,
-        doubt=doubt,
-        n_values=seen.n_values,
-        n_crossed=seen.n_crossed,
+        loss=loss, offsets=offsets, doubt=doubt, n_values=seen.n_values, n_crossed=seen.n_crossed
     )
 
 

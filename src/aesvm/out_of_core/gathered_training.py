@@ -16,29 +16,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf, nan, sqrt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aesvm.bases.descent import Point
-from aesvm.bases.solve_in_passes import (
-    SolvedInPasses,
-    SpanMachines,
-    Start,
-    solve_in_passes,
-)
+from aesvm.bases.solve_in_passes import SolvedInPasses, SpanMachines, Start, solve_in_passes
 from aesvm.bases.span_training import SpanTraining
 from aesvm.certificate.history import Step
 from aesvm.certificate.proof import prove_machine
 from aesvm.certificate.records import Record, Records
 from aesvm.formulations.objective import Objective
-from aesvm.formulations.protocol import Formulation
-from aesvm.kernels import KernelSpec
 from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.plan import Rounds, Span
 from aesvm.machines.prediction import MachineModel, PairwiseModel
-from aesvm.machines.problem import Machine, Selections, TrainingRows, TrainingSet
+from aesvm.machines.problem import Machine, TrainingRows, TrainingSet
 from aesvm.machines.results import Terms, Trained, TrainedMachines, records_of
 from aesvm.machines.rounds import (
     STAYED_COARSE,
@@ -54,7 +46,7 @@ from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.answers import Answers, RowsElsewhere
 from aesvm.out_of_core.many_pairs import are_many, budget_for_all, round_exceeds_budget, train_pairs
 from aesvm.out_of_core.part import SentMachine, SentMachines
-from aesvm.out_of_core.training_sets import GatheredSets, SetMaker, StartOf, over_budget
+from aesvm.out_of_core.training_sets import GatheredLearner, GatheredSets, StartOf, over_budget
 from aesvm.out_of_core.weighted_rows import GatheredRows, sample
 from aesvm.runtime.progress import Progress
 from aesvm.sets.derive import PreparedRows
@@ -65,17 +57,6 @@ SET_BYTES, _MOST, _FOR_EACH = 2.0**27, 100_000, 50
 
 #: Bytes of kernel values that are held while a set is trained on, where there is no budget.
 _HELD = 2.0**29
-
-#: Makes fitted attributes of rows, the targets they were given with, and trained machines.
-Assemble = Callable[[Any, NDArray, TrainedMachines], Fitted]
-
-
-class GatheredLearner(NamedTuple):
-    """The machines of a fit to rows elsewhere, and their loss."""
-
-    selections: Selections  #: the rows of each machine
-    formulation: Formulation
-    assemble: Assemble
 
 
 class GatheredFit(NamedTuple):
@@ -99,14 +80,12 @@ class GatheredTraining:
     def __init__(
         self,
         learner: GatheredLearner,
-        spec: KernelSpec,
         options: SolverOptions,
         run: Callable,
         progress: Progress,
     ) -> None:
-        self.assemble = learner.assemble
         self.formulation = learner.formulation
-        self.sets = SetMaker(learner.selections, spec, learner.formulation, options.tol)
+        self.learner = learner
         n_machines = len(learner.selections)
         self.trainer = Trainer(learner.formulation, options, n_machines, run, progress)
         self.progress = progress
@@ -136,12 +115,14 @@ class GatheredTraining:
     def _on_set(self, gathered: GatheredRows, start_of: StartOf | None = None) -> GatheredFit:
         """Train on one set, without rounds."""
         rows, hull_tol = gathered
-        kernel = self.sets.kernel(rows)
-        if are_many(self.sets):
-            found = train_pairs(gathered, self.sets, kernel, self.trainer, self.progress, start_of)
+        kernel = self.learner.kernel(rows)
+        if are_many(self.learner):
+            found = train_pairs(
+                gathered, self.learner, kernel, self.trainer, self.progress, start_of
+            )
             sets = GatheredSets(kernel, [], rows.targets, rows.indices, hull_tol)
             return self._fit(found, sets, gathered)
-        sets = self.sets.of_one_set(gathered, start_of, kernel)
+        sets = self.learner.of_one_set(gathered, start_of, kernel)
         state = State(self.trainer.train_all(sets, self.progress), 0, sets)
         return self._fit(self._trained(state), sets, gathered)
 
@@ -149,25 +130,25 @@ class GatheredTraining:
         self, first: GatheredRows, answers: Answers, hull_tol: float, policy: Policy
     ) -> GatheredFit:
         """Train on a first set, and refine by queries to the holder of the rows."""
-        enough = budget_for_all(self.sets, first.rows)
+        enough = budget_for_all(self.learner, first.rows)
         if not self.progress.is_over():
             if enough is not None and enough <= answers.budget:
                 self.progress.say("all rows are gathered: every pair of classes is small")
                 return self._on_set(answers.gather(0.0))._replace(refined=True)
-            if policy.loosen and round_exceeds_budget(self.sets, first.rows, answers.budget):
+            if policy.loosen and round_exceeds_budget(self.learner, first.rows, answers.budget):
                 finer = answers.gather(hull_tol)
                 if not finer.rows.whole:
                     warn_of_round_over_budget(over_budget(answers.budget, hull_tol, enough), 0)
                 return self._on_set(finer)
-        place = RowsElsewhere(answers, self.sets, hull_tol, self.trainer.options.tol, enough)
-        sets = self.sets.of_one_set(first)
+        place = RowsElsewhere(answers, self.learner, hull_tol, enough)
+        sets = self.learner.of_one_set(first)
         train = self.trainer.train_all
         note = partial(self.trainer.note, 0)
         try:
             state = refine(place, sets, policy, self.formulation, train, self.progress, note)
         except OverBudgetError as error:
             return self._on_all_rows(answers, hull_tol, error)
-        if place.finer_rows is not None and are_many(self.sets):
+        if place.finer_rows is not None and are_many(self.learner):
             if not self.progress.is_over():
                 return self._on_set(place.finer_rows)
             self.progress.cut_short(STAYED_COARSE)
@@ -196,11 +177,11 @@ class GatheredTraining:
             n_most = max(_MOST, _FOR_EACH * plan.max_vectors)
             rows = sample(rows, n_most, seed=0) if len(rows) > n_most else rows
         gathered = first._replace(rows=rows)
-        sets = self.sets.of_one_set(gathered)
+        sets = self.learner.of_one_set(gathered)
         if plan.most_bytes is None:
             plan = replace(plan, most_bytes=_HELD)
         groups = np.unique(rows.groups, return_inverse=True)[1]
-        data = TrainingRows(rows.X, rows.targets, groups, rows.weights, self.sets.selections)
+        data = TrainingRows(rows.X, rows.targets, groups, rows.weights, self.learner.selections)
         every = np.arange(len(rows))
         prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
         each = SpanTraining(data, sets.kernel, prepared, self.trainer).train(plan)
@@ -245,9 +226,9 @@ class GatheredTraining:
         sent = SpanMachines(
             kernel.X[basis],
             {number: place[one.set.rows] for number, one in machines.items()},
-            {number: self.sets.selections[number] for number in machines},
-            self.sets.spec,
-            self.sets.formulation,
+            {number: self.learner.selections[number] for number in machines},
+            self.learner.spec,
+            self.learner.formulation,
             np.result_type(*enough),
             accuracy,
         )
@@ -256,7 +237,7 @@ class GatheredTraining:
             number: Start(
                 np.asarray(double.square(one.set.rows), dtype=np.float64),
                 Point(one.coefs, one.offsets),
-                self.sets.selections[number].n_rows,
+                self.learner.selections[number].n_rows,
             )
             for number, one in machines.items()
         }
@@ -304,7 +285,7 @@ class GatheredTraining:
     def _fit(
         self, trained: TrainedMachines, sets: GatheredSets, first: GatheredRows
     ) -> GatheredFit:
-        fitted = self.assemble(sets.kernel.X, sets.given, trained)
+        fitted = self.learner.assemble(sets.kernel.X, sets.given, trained)
         multipliers = trained.multipliers
         self.trainer.note_cut(int(np.count_nonzero(~trained.converged)))
         return GatheredFit(
@@ -324,10 +305,9 @@ def certify(
     model: PairwiseModel | MachineModel,
     learner: GatheredLearner,
     answers: Answers,
-    tol: float,
 ) -> Records:
     """The records of a trained model with all rows seen, wherever they are."""
-    spec, formulation = model.spec, learner.formulation
+    spec, formulation = learner.spec, learner.formulation
     model = replace(model, support=np.arange(model.vectors.shape[0], dtype=np.int32))
     expansions = list(model.expansions())
     sent = SentMachines(
@@ -345,7 +325,7 @@ def certify(
         },
         spec,
         formulation,
-        tol,
+        learner.tol,
     )
     seen = answers.look(sent)
     found = []

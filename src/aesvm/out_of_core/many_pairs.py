@@ -18,7 +18,7 @@ from aesvm.machines.rounds import State
 from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.trainer import Trainer, train_together
 from aesvm.machines.training_kernel import TrainingKernel
-from aesvm.out_of_core.training_sets import SetMaker, StartOf
+from aesvm.out_of_core.training_sets import GatheredLearner, StartOf
 from aesvm.out_of_core.weighted_rows import GatheredRows, WeightedRows
 from aesvm.runtime.progress import Progress
 
@@ -34,13 +34,13 @@ _ROOM, _ROOM_OF_SPARSE = 1.0, 2.0
 _CLEAR_EXCESS = 2.0
 
 
-def are_many(maker: SetMaker) -> bool:
+def are_many(learner: GatheredLearner) -> bool:
     """Whether machines are pairs of classes, enough of them to train small ones together."""
-    pairs = maker.selections
+    pairs = learner.selections
     return isinstance(pairs, ClassPairs) and len(pairs) >= FEWEST_PAIRS
 
 
-def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
+def budget_for_all(learner: GatheredLearner, rows: WeightedRows) -> int | None:
     """The memory budget from which many pairs are trained on all rows, and not by rounds.
 
     None where there are few pairs, or one of them is not small. A round gathers rows for every
@@ -49,8 +49,8 @@ def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
 
     ``rows``: the first set; its bytes tell the size of a row.
     """
-    pairs = maker.selections
-    if not are_many(maker) or not isinstance(pairs, ClassPairs):
+    pairs = learner.selections
+    if not are_many(learner) or not isinstance(pairs, ClassPairs):
         return None
     if int(np.sort(pairs.counts)[-2:].sum()) > small_pairs.MOST_ROWS:
         return None
@@ -58,9 +58,9 @@ def budget_for_all(maker: SetMaker, rows: WeightedRows) -> int | None:
     return ceil(room * rows.n_bytes * int(pairs.counts.sum()) / len(rows))
 
 
-def round_exceeds_budget(maker: SetMaker, rows: WeightedRows, budget: float) -> bool:
+def round_exceeds_budget(learner: GatheredLearner, rows: WeightedRows, budget: float) -> bool:
     """Whether a round would clearly gather more bytes than the budget; ``rows``: the first set."""
-    pairs = maker.selections
+    pairs = learner.selections
     if not isinstance(pairs, ClassPairs):
         return False
     n_others = int(np.count_nonzero(pairs.counts)) - 1  # pairs that a row is in
@@ -69,7 +69,7 @@ def round_exceeds_budget(maker: SetMaker, rows: WeightedRows, budget: float) -> 
 
 def train_pairs(
     gathered: GatheredRows,
-    maker: SetMaker,
+    learner: GatheredLearner,
     kernel: TrainingKernel,
     trainer: Trainer,
     progress: Progress,
@@ -77,17 +77,17 @@ def train_pairs(
 ) -> TrainedMachines:
     """Train every pair on one set. Of a pair, only its numbers and support vectors are kept.
 
-    ``maker``: of all pairs. ``kernel``: of these rows. ``start_of``: coefficients that pairs
+    ``learner``: of all pairs. ``kernel``: of these rows. ``start_of``: coefficients that pairs
     trained by themselves begin with.
     """
     started, rows = time.perf_counter(), gathered.rows
-    pairs, formulation = maker.selections, maker.formulation
+    pairs, formulation = learner.selections, learner.formulation
     assert isinstance(pairs, ClassPairs)
     cache_bytes = trainer.options.cache_bytes
     classes = ClassMembers.of(pairs, np.arange(len(rows)), rows.targets, rows.weights)
     small = SmallPairs(classes, kernel, formulation, cache_bytes)
     others = np.delete(np.arange(len(pairs)), small.numbers)
-    sets = maker.of_one_set(gathered, start_of, kernel, others)
+    sets = learner.of_one_set(gathered, start_of, kernel, others)
     with progress.task("solve", len(others) + len(small.batches)) as task:
         together = train_together(small, trainer, task)
         machines = trainer.train_each(sets, others, task)

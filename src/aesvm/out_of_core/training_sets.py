@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from aesvm.formulations.objective import worst_optimum
 from aesvm.formulations.protocol import Array, Formulation
 from aesvm.kernels import KernelSpec
+from aesvm.machines.one_vs_one import Fitted
 from aesvm.machines.problem import (
     Coverage,
     RowSelection,
@@ -19,6 +21,7 @@ from aesvm.machines.problem import (
     TrainingSets,
     total_of_costs,
 )
+from aesvm.machines.results import TrainedMachines
 from aesvm.machines.rounds import OverBudgetError
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.part import Strata
@@ -38,20 +41,19 @@ class GatheredSets(TrainingSets):
 
 
 @dataclass(frozen=True)
-class SetMaker:
-    """Makes training sets of gathered rows, one for each machine.
+class GatheredLearner:
+    """The machines of a fit to rows elsewhere, and the training sets of gathered rows."""
 
-    ``selections``: the rows of each machine. ``sum_tol``: as ``TrainingKernel`` has it.
-    """
-
-    selections: Selections
+    selections: Selections  #: the rows of each machine
     spec: KernelSpec
     formulation: Formulation
-    sum_tol: float
+    tol: float
+    #: Makes fitted attributes of rows, the targets they were given with, and trained machines.
+    assemble: Callable[[Any, NDArray, TrainedMachines], Fitted]
 
     def kernel(self, rows: WeightedRows) -> TrainingKernel:
         """The kernel matrix of one set, its values checked."""
-        kernel = TrainingKernel(self.spec, rows.X, self.sum_tol)
+        kernel = TrainingKernel(self.spec, rows.X, self.tol)
         kernel.check_bounded(np.arange(len(rows)))
         return kernel
 
@@ -92,7 +94,7 @@ class SetMaker:
             self._of_strata(selection, strata.get(number, []), indices, given)
             for number, selection in enumerate(self.selections)
         ]
-        kernel = TrainingKernel(self.spec, X, self.sum_tol)
+        kernel = TrainingKernel(self.spec, X, self.tol)
         return GatheredSets(kernel, sets, given, indices, hull_tol)
 
     def _of_strata(

@@ -75,9 +75,7 @@ class Threads:
     n_started = 0  # of the class: an interrupt may fall into __init__, and __del__ follows
 
     def __init__(
-        self,
-        n_jobs: int | None,
-        around: Callable[[], AbstractContextManager] = nullcontext,
+        self, n_jobs: int | None, around: Callable[[], AbstractContextManager] = nullcontext
     ) -> None:
         self.n_threads = effective_n_jobs(n_jobs)
         self.around = around

@@ -273,11 +273,7 @@ class SubsetReducer:
     """Reduces batches of subsets; called from several threads, one kernel block each."""
 
     def __init__(
-        self,
-        kernel: HullKernel,
-        tol: float,
-        weights: NDArray[np.float64],
-        keep_combinations: bool,
+        self, kernel: HullKernel, tol: float, weights: NDArray[np.float64], keep_combinations: bool
     ) -> None:
         self.kernel = kernel
         self.tol = tol
@@ -366,10 +362,7 @@ def union(reduced: list[Reduced], n_rows: int, keep_combinations: bool) -> Repre
 
 
 def identity(
-    rows: NDArray[np.intp],
-    weights: NDArray[np.float64],
-    n_rows: int,
-    keep_combinations: bool,
+    rows: NDArray[np.intp], weights: NDArray[np.float64], n_rows: int, keep_combinations: bool
 ) -> Representatives:
     """Every distinct row represents itself."""
     return union([_as_they_are(rows, weights, keep_combinations)], n_rows, keep_combinations)

@@ -20,10 +20,7 @@ _FEW = 1 << 16
 
 
 def distinct_rows(
-    X,
-    labels: NDArray[np.intp],
-    run: Callable = map,
-    hashes: NDArray[np.uint64] | None = None,
+    X, labels: NDArray[np.intp], run: Callable = map, hashes: NDArray[np.uint64] | None = None
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First occurrence of every distinct (row, label) pair, and where each row went.
 
