@@ -265,8 +265,8 @@ def hessian_factor(
 ) -> Any:
     """The lower Cholesky factor of the Hessian.
 
-    ``within``: kernel values of the basis. ``curvature``: of the losses. ``steepest``: what the
-    corner would be if every row were near a kink.
+    ``within``: kernel values of the basis; ``steepest``: what the corner would be if every row were
+    near a kink.
     """
     n, n_offsets = curvature.crossed.shape[::-1]
     hessian = np.zeros_like(curvature.within, shape=(n + n_offsets, n + n_offsets), order="C")

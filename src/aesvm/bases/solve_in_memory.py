@@ -273,8 +273,8 @@ class BasisValues:
     precision beyond; they do not depend on what is held, nor on the number of threads. Where the
     kernel's rows are on a device, so are the values, and coefficients, weights and sums.
 
-    ``rows``: rows of the kernel matrix, of which the first ``n_rows`` are in use. ``most_bytes``:
-    of values that are held; all others are computed again whenever they are needed.
+    The first ``n_rows`` of the ``rows`` are in use. Values take ``most_bytes`` at most; all others
+    are computed again whenever they are needed.
     """
 
     def __init__(

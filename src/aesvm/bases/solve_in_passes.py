@@ -93,8 +93,8 @@ def solve_in_passes(
 ) -> dict[int, SolvedInPasses]:
     """Minimise F over all rows, of several machines at once.
 
-    ``starts``: by number of the machine. ``ask``: answers queries by a pass over all rows. Returns
-    ``solved``: empty where the fit was to end before the first pass had.
+    ``ask`` answers queries by a pass over all rows. Machines are known by number; none is solved
+    where the fit was to end before the first pass had.
     """
     machines = {number: _ProblemElsewhere(*start, formulation) for number, start in starts.items()}
     queries = {number: one.first_query() for number, one in machines.items()}
@@ -400,8 +400,7 @@ def add_up(
 
     They do not depend on the number of threads.
 
-    ``given``: the targets that the rows were given with. ``queries``: of some of the machines, by
-    number.
+    ``given``: the targets that the rows were given with.
     """
     n_vectors = sent.vectors.shape[0]
     kernel = TrainingKernel(sent.spec, sent.vectors)

@@ -59,8 +59,8 @@ class SpanMachine:
     Where rows are on a device, so are targets, bounds, scores, multipliers, and the coefficients
     and kernel values of the basis.
 
-    ``problem``: its rows, in random order: the first of them are a sample. ``most_bytes``: of
-    kernel values that are held.
+    The rows of the ``problem`` are in random order: the first of them are a sample. Kernel values
+    that are held take ``most_bytes`` at most.
     """
 
     def __init__(self, problem: Problem, most_bytes: float, context: SpanContext) -> None:

@@ -96,7 +96,7 @@ def train_in_span(
 class SpanTraining:
     """Machines that share a basis: a survey of whether it pays, and their training.
 
-    ``kernel``: of these rows. ``prepared``: the distinct ones of them. ``trainer``: of the pilots.
+    ``prepared``: the distinct rows; ``trainer``: of the pilots.
     """
 
     def __init__(

@@ -162,15 +162,12 @@ def prove_machine(
     Training sums up kernel values in single precision where that is enough, and updates scores
     iteration by iteration. Neither is precise enough for a bound.
 
-    - ``values``: as precise as there are.
-    - ``is_definite``: whether the kernel is positive semidefinite.
-    - ``rows``: all rows of the machine, ascending.
-    - ``objective``: of these rows.
-    - ``support``, ``support_coefs``, ``offsets``: the machine: some of the rows, their
-      coefficients, and its offsets.
+    ``support``, ``support_coefs`` and ``offsets`` are the machine, ``rows`` all of its rows,
+    ascending. Kernel ``values`` are as precise as there are.
+
     - ``multipliers``: coefficients of all rows that are feasible for the full dual.
-    - ``tol``: by how much a position must contradict a multiplier to be counted.
     - ``dual_coefs``: others, where these have a better dual.
+    - ``tol``: by how much a position must contradict a multiplier to be counted.
     - ``n_summed``: rows before equal ones were put together, where these are more than the kernel
       matrix has.
     """

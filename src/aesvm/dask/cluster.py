@@ -28,7 +28,7 @@ _STEPS = 256
 class Cluster:
     """A context in which partitions are worked on; nothing is left on the workers afterwards.
 
-    ``split_every``: answers that are merged at a time. ``client``: None: the current one.
+    ``split_every``: answers that are merged at a time; ``client``: None is the current one.
     """
 
     def __init__(

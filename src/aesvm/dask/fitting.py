@@ -126,13 +126,12 @@ def cluster_rows(
 ) -> Iterator[ClusterRows]:
     """A context in which the workers answer queries about their rows.
 
-    - ``estimator``: ``gamma_`` is written to it.
     - ``chunk_of``: checks rows on the workers.
-    - ``joint``: whether rows stand for each other together with their targets: all of them in one
-      unit, found before any is reduced.
-    - ``gamma``: None: what the parameter stands for.
+    - ``joint``: whether rows stand for each other together with their targets. The unit of targets
+      is then found before any row is reduced.
+    - ``gamma``: where it is known; otherwise it is found, and written to the estimator.
     - ``name``: of the task, as callbacks see it.
-    - ``passes``: whether passes over all rows follow, so that little of them need come here.
+    - ``passes``: whether passes over all rows follow, so that few rows need come here.
     """
     features = Features(estimator.n_features_in_, type(estimator).__name__, chunk_of)
     with (

@@ -27,7 +27,7 @@ from aesvm.machines.rounds import Cut
 from aesvm.out_of_core import part as parts
 from aesvm.out_of_core.merge_tree import MergeTree, merged
 from aesvm.out_of_core.part import PartLooks, merged_looks
-from aesvm.out_of_core.reducer import RowReducer, most_kept_at, tolerance_of
+from aesvm.out_of_core.reducer import LevelReducer, RowReducer, most_kept_at, tolerance_of
 from aesvm.out_of_core.source import Tally
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.training_sets import check_budget, strata_bytes
@@ -112,7 +112,7 @@ def statistics(cluster: Cluster, features: Features, of_rows: bool, of_targets: 
 class ClusterRows:
     """The rows of a collection: its workers answer queries about them (``Answers``).
 
-    ``run``: a parallel ``map``, for what is done here.
+    ``run``: a parallel ``map`` for the work of this process.
     """
 
     def __init__(
@@ -264,6 +264,12 @@ def _working(spec: KernelSpec) -> Iterator[Threads]:
         yield run
 
 
+@contextmanager
+def _reducing(reducer: RowReducer) -> Iterator[LevelReducer]:
+    with _working(reducer.spec) as run:
+        yield reducer.at_levels(run, Silence())
+
+
 def _part(
     features: Features,
     reducer: RowReducer,
@@ -281,8 +287,8 @@ def _part(
     tally = Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, first)
     rows = replace(chunk, indices=first + chunk.indices)
     tolerance = tolerance_of(hull_tol, level, 0.0)
-    with _working(reducer.spec) as run:
-        part = reducer.at_levels(run, Silence()).part(rows, tolerance, most_kept_at(level))
+    with _reducing(reducer) as reduce:
+        part = reduce.part(rows, tolerance, most_kept_at(level))
     return Counted(part if len(part.rows) else None, tally, {number: n_rows})
 
 
@@ -302,8 +308,7 @@ def _merged_rows(
     sets = [answer.held for answer in answers if answer.held is not None]
     if not sets:
         return Counted(None, tally, sizes)
-    with _working(reduction.reducer.spec) as run:
-        reduce = reduction.reducer.at_levels(run, Silence())
+    with _reducing(reduction.reducer) as reduce:
         if level is None:  # what travels further is to be as little as it can
             rows = reduce(joined(sets), tolerance, None)
         else:
@@ -333,8 +338,8 @@ def _settled(reduction: WorkerSettings, answer: Counted, tolerance: float) -> Me
         n_rows=answer.tally.n_rows,
         samples=reduction.samples,
     )
-    with _working(reduction.reducer.spec) as run:
-        return tree.within_budget(reduction.reducer.at_levels(run, Silence()))
+    with _reducing(reduction.reducer) as reduce:
+        return tree.within_budget(reduce)
 
 
 def _unchanged(sent: Any) -> Any:
@@ -380,8 +385,7 @@ def _stratify(
 ) -> dict[int, parts.Strata]:
     if counted.held is None:
         return {}
-    with _working(reducer.spec) as run:
-        reduce = reducer.at_levels(run, Silence())
+    with _reducing(reducer) as reduce:
         return parts.stratify(counted.held, scores, cuts, sent, hull_tol, reduce, level)
 
 
@@ -393,8 +397,8 @@ def _merged_strata(
     hull_tol: float,
 ) -> dict[int, parts.Strata]:
     tolerances = parts.stratum_tolerances(sent.formulation, hull_tol)
-    with _working(reducer.spec) as run:
-        return parts.merged_strata(several, level, tolerances, reducer.at_levels(run, Silence()))
+    with _reducing(reducer) as reduce:
+        return parts.merged_strata(several, level, tolerances, reduce)
 
 
 def _within_budget(

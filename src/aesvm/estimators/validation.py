@@ -352,8 +352,7 @@ def class_weights(
 ) -> NDArray[np.float64]:
     """Factors of C by class, from SVC's ``class_weight``.
 
-    ``given``: classes that a dict does not name have 1. ``counts``: rows of each class; zero counts
-    as one.
+    Classes that a dict does not name have 1. A class without rows counts as one row.
 
     Examples
     --------

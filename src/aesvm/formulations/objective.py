@@ -79,8 +79,7 @@ class Segments(NamedTuple):
 class Objective:
     """F of machines, as a function of scores.
 
-    ``targets``, ``bounds``: of the rows of all machines, one machine after another. ``segments``:
-    None: one machine.
+    Targets and bounds of machines lie one after another; without ``segments`` there is one machine.
     """
 
     def __init__(
@@ -184,8 +183,8 @@ class Objective:
 def best_multiples(value: Callable[[Array], Array], n: int, n_rows: int) -> Array:
     """Multiples t, 0 or more, that make convex functions small; no worse than t = 1.
 
-    ``value``: takes the multiples of n machines to their objectives. ``n_rows``: of all machines:
-    what the time of a call grows with.
+    ``value`` takes the multiples of n machines to their objectives. Its time grows with ``n_rows``,
+    those of all machines.
     """
     tried = [(np.full(n, t), value(np.full(n, t))) for t in (1.0, 0.0)]
     powers = np.log(_FACTOR) * _EXPONENTS

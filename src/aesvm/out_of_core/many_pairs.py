@@ -77,8 +77,7 @@ def train_pairs(
 ) -> TrainedMachines:
     """Train every pair on one set. Of a pair, only its numbers and support vectors are kept.
 
-    ``learner``: of all pairs. ``kernel``: of these rows. ``start_of``: coefficients that pairs
-    trained by themselves begin with.
+    ``start_of``: coefficients that pairs trained by themselves begin with.
     """
     started, rows = time.perf_counter(), gathered.rows
     pairs, formulation = learner.selections, learner.formulation

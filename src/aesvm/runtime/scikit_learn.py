@@ -37,8 +37,8 @@ _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 class OwnContext:
     """A task of a fit, as callbacks see it: scikit-learn's ``CallbackContext``, for older versions.
 
-    ``estimator``: the one that is fitted. ``task_id``: its number among the tasks of its parent.
-    ``max_subtasks``: None where it is not known. ``parent``: the task that it is a part of.
+    ``task_id``: its number among the subtasks of its ``parent``; ``max_subtasks``: None where it is
+    not known.
     """
 
     def __init__(

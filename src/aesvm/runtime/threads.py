@@ -287,11 +287,10 @@ def side_by_side(
     - ``function``: takes the values of an item, and a Progress, from which it learns whether to
       end.
     - ``items``: each is made when a thread is free.
-    - ``progress``: of all of them.
     - ``done``: called with the values of each item that is done, by the thread that called this.
     - ``around``: makes the context that each thread works in.
-    - ``first_alone``: whether the first item is done before others begin, by the thread that called
-      this, outside such a context.
+    - ``first_alone``: whether this thread does the first item before others begin, outside such a
+      context.
     """
     each, results, made = iter(items), dict[int, Any](), list[tuple]()
     lock, caller = threading.Lock(), threading.current_thread()

@@ -26,13 +26,12 @@ def enclosing_ball(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Smallest ball around all rows.
 
-    - ``gram``: kernel matrix, C-contiguous and symmetric.
-    - ``tol``: stops when no row is farther from the centre than those on the sphere by more than
-      this part of the squared radius.
-    - ``max_moves``: the most moves; where they run out, the ball is a little too small.
-    - Returns ``coefs``: the centre as a convex combination; rows on the sphere have positive
-      weight.
-    - Returns ``distances``: squared distance of every row to the centre.
+    ``gram``: the kernel matrix, C-contiguous and symmetric. It ends when no row is farther from the
+    centre than those on the sphere by more than ``tol`` times the squared radius. Where the moves
+    run out, the ball is a little too small.
+
+    Returns the centre as a convex combination of the rows, and the squared distance of each row to
+    it. Rows on the sphere have positive weight.
     """
     n = gram.shape[0]
     coefs, slopes, diag, distances = np.empty((4, n))

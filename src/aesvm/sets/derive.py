@@ -193,9 +193,8 @@ def derive(
 ) -> Derived:
     """Represent the rows of each group, all different.
 
-    ``groups``: row indices, ascending; rows of different groups never stand for each other.
-    ``weights``: of every row of the kernel matrix. ``subsets``: what ``kernel.cut`` gives for these
-    groups, where that was done before.
+    Rows of different groups never stand for each other. ``weights``: of every row of the kernel
+    matrix; ``subsets``: what ``kernel.cut`` gives for these groups, where it was called before.
     """
     rows = np.sort(np.concatenate(groups))
     if settings.hull_tol == 0:

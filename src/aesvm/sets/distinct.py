@@ -24,9 +24,9 @@ def distinct_rows(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """First occurrence of every distinct (row, label) pair, and where each row went.
 
-    ``labels``: rows with different labels are never equal. ``hashes``: those of the rows
-    (``row_hashes``), where they are known. Returns ``first``: row indices, ascending. Returns
-    ``inverse``: ``X[first[inverse]]`` equals ``X``.
+    Rows with different labels are never equal. ``hashes``: of the rows (``row_hashes``), where they
+    are known. Returns ``first``, row numbers, ascending, and ``inverse``: ``X[first[inverse]]``
+    equals ``X``.
     """
     of_rows = row_hashes(X, run) if hashes is None else hashes
     hashes = of_rows + labels.astype(np.uint64) * hash_keys(1)

@@ -88,9 +88,8 @@ def approximate_extreme_points(
 ) -> Hull:
     """Select rows whose convex hull in kernel space is within ``tol`` of every row.
 
-    ``gram``: the kernel matrix of the subset, float32 or float64, C-contiguous and symmetric.
-    ``tol``: largest squared distance allowed between a row and its convex combination.
-    ``workspace``: memory to work in, where subsets are reduced one after another.
+    ``gram``: the kernel matrix of the subset, float32 or float64, C-contiguous and symmetric;
+    ``tol``: the largest squared distance allowed between a row and its convex combination.
 
     Examples
     --------
