@@ -14,9 +14,9 @@ from aesvm.bases import solve_in_passes as passes
 from aesvm.bases.descent import Point
 from aesvm.bases.solve_in_passes import (
     PointOnLine,
+    ProblemElsewhere,
     Query,
     SpanMachines,
-    Start,
     add_up,
     merged_sums,
     solve_in_passes,
@@ -93,7 +93,11 @@ class Rows:
         found = self.solved(n)
         self.weights = weights
         within = oracles.kernel(self.vectors, gamma=GAMMA)
-        return {0: Start(within, Point(found.coefs, found.offsets), len(weights))}
+        return {
+            0: ProblemElsewhere(
+                within, Point(found.coefs, found.offsets), len(weights), self.formulation
+            )
+        }
 
     def ask(self, queries):
         self.n_passes += 1
@@ -103,7 +107,7 @@ class Rows:
 @pytest.mark.parametrize("name", FORMULATIONS)
 def test_passes_find_the_optimum_that_one_place_finds(name):
     rows = Rows(FORMULATIONS[name])
-    found = solve_in_passes(rows.start(), rows.ask, rows.formulation, Silence())[0]
+    found = solve_in_passes(rows.start(), rows.ask, Silence())[0]
     best = rows.solved()
     assert found.converged
     assert found.best.objective == pytest.approx(best.objective, rel=1e-3)
@@ -122,7 +126,7 @@ def test_passes_find_the_optimum_that_one_place_finds(name):
 
 def test_in_the_span_of_all_rows_it_is_the_svm():
     rows = Rows(Hinge(), n=120, n_vectors=120)
-    found = solve_in_passes(rows.start(), rows.ask, rows.formulation, Silence())[0]
+    found = solve_in_passes(rows.start(), rows.ask, Silence())[0]
     exact = SVC(C=COST, gamma=GAMMA, tol=1e-6).fit(rows.X, rows.targets, sample_weight=rows.weights)
     values = exact.decision_function(rows.X)
     coefs = exact.dual_coef_[0]
@@ -150,7 +154,7 @@ def test_a_fit_that_ends_has_the_best_point_of_its_passes(n_passes):
     within = oracles.kernel(rows.vectors, gamma=GAMMA)
 
     progress = Silence()
-    found = solve_in_passes(rows.start(), ask, rows.formulation, progress)
+    found = solve_in_passes(rows.start(), ask, progress)
     assert dict(progress.ending.cut) == {f"the SVM of all rows ended after {n_passes} passes": 1}
     assert bool(found) == (n_passes > 0)
     if found:
@@ -164,8 +168,8 @@ def test_rows_that_are_all_far_from_a_kink_are_reached():
     rows.targets, rows.weights = np.array([1.0, -1.0]), np.full(2, 10.0)
     rows.sent = rows.sent._replace(vectors=rows.vectors)
     own = oracles.kernel(rows.vectors, gamma=GAMMA)
-    start = {0: Start(own, Point(np.zeros(2), (0.0,)), 2)}
-    found = solve_in_passes(start, rows.ask, rows.formulation, Silence())[0]
+    start = {0: ProblemElsewhere(own, Point(np.zeros(2), (0.0,)), 2, rows.formulation)}
+    found = solve_in_passes(start, rows.ask, Silence())[0]
     best = 1.0 / (own[0, 0] - own[0, 1])  # both on the margin: a (1 - k) = 1
     assert found.best.objective == pytest.approx(best, rel=0.02)
     assert found.best.objective >= best * (1 - 1e-9)

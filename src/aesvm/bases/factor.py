@@ -58,13 +58,6 @@ def times(matrix: Any, vector: Any) -> Any:
     return matrix @ vector if on_host(matrix) else linear_algebra.product(matrix, vector)
 
 
-def sum_rows(matrix: Any, numbers: Any, weights: Any) -> Any:
-    """``sum_m weights[m] matrix[numbers[m]]`` in double precision; of None, all rows in order."""
-    if not on_host(matrix):
-        return linear_algebra.sum_rows(matrix, numbers, weights)
-    return weights @ (matrix if numbers is None else matrix[numbers])
-
-
 class FactorThere:
     """The lower Cholesky factor of a matrix on a device.
 
@@ -248,7 +241,7 @@ class Curvature(NamedTuple):
 def _across(lines: Any, crossed: Any, run: Callable) -> Any:
     """``crossed @ lines`` in double precision."""
     if not on_host(lines):
-        return np.stack([sum_rows(lines, None, own) for own in crossed])
+        return np.stack([linear_algebra.sum_rows(lines, None, own) for own in crossed])
 
     def some(first: int) -> Array:
         here = slice(first, first + _CONVERTED)

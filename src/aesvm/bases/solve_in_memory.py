@@ -31,12 +31,12 @@ from aesvm.bases.factor import (
     on_host,
     product,
     solve,
-    sum_rows,
     times,
     to_host,
 )
 from aesvm.formulations.objective import best_offsets, dual_value, total_loss
 from aesvm.formulations.protocol import Array, Formulation, Offsets
+from aesvm.gpu import linear_algebra
 from aesvm.kernels import Columns, KernelMatrix
 from aesvm.runtime.cached import cached_property
 from aesvm.runtime.progress import OutOfTimeError, Progress
@@ -372,9 +372,11 @@ class BasisValues:
             for batch, part in self._batches():
                 if few and (batch, number) not in self.held:
                     lines = self._lines(batch, number, to_host(positions))
-                    total[part] += sum_rows(lines, None, own)
+                    total[part] += linear_algebra.sum_rows(lines, None, own)
                 else:
-                    total[part] += sum_rows(self._values(batch, number), positions, own)
+                    total[part] += linear_algebra.sum_rows(
+                        self._values(batch, number), positions, own
+                    )
         return total
 
     def lines(self, at: NDArray[np.intp]) -> Any:

@@ -60,43 +60,24 @@ _PASSES, _NEAR = 24, 1e-3
 _SAMPLED, _CURVED = 16, 0.1
 
 
-class Start(NamedTuple):
-    """Where a machine begins."""
-
-    within: Array  #: kernel values of its vectors, in double precision
-    point: Point
-    n_rows: int  #: that belong to it
-
-
 class Evaluated(NamedTuple):
-    """A machine, with F over all rows."""
+    """A point, with F over all rows."""
 
     point: Point
     loss: float  #: F without ``1/2 |w|^2``
     objective: float  #: F
 
 
-class SolvedInPasses(NamedTuple):
-    """The best point of a machine that a pass evaluated."""
-
-    best: Evaluated
-    scores: Array  #: of its vectors
-    n_steps: int
-    converged: bool
-
-
 def solve_in_passes(
-    starts: dict[int, Start],
+    machines: dict[int, ProblemElsewhere],
     ask: Callable[[dict[int, Query]], SumsByMachine],
-    formulation: Formulation,
     progress: Progress,
-) -> dict[int, SolvedInPasses]:
+) -> dict[int, ProblemElsewhere]:
     """Minimise F over all rows, of several machines at once.
 
     ``ask`` answers queries by a pass over all rows. Machines are known by number; none is solved
     where the fit was to end before the first pass had.
     """
-    machines = {number: _ProblemElsewhere(*start, formulation) for number, start in starts.items()}
     queries = {number: one.first_query() for number, one in machines.items()}
     n_passes = 0
     try:
@@ -113,14 +94,7 @@ def solve_in_passes(
             )
     except OutOfTimeError:
         progress.cut_short(f"the SVM of all rows ended after {n_passes} passes")
-    if not n_passes:
-        return {}
-    return {
-        number: SolvedInPasses(
-            one.best, one.within @ one.best.point.coefs, one.n_steps, one.converged
-        )
-        for number, one in machines.items()
-    }
+    return machines if n_passes else {}
 
 
 class _Asked(NamedTuple):
@@ -151,8 +125,12 @@ class _Known(NamedTuple):
     here: Here
 
 
-class _ProblemElsewhere:
-    """A ``SmoothProblem`` known by sums over its rows, and the descent that solves it."""
+class ProblemElsewhere:
+    """A ``SmoothProblem`` known by sums over its rows, and the descent that solves it.
+
+    ``within``: kernel values of its vectors, in double precision; ``n_rows``: those that belong to
+    the machine.
+    """
 
     patience, n_factors = _PASSES, 1
 
@@ -297,6 +275,11 @@ class _ProblemElsewhere:
 
     def narrows(self) -> bool:
         return self.now.rounded_off > _DIFFERENCE * abs(self.best.objective)
+
+    @property
+    def scores(self) -> Array:
+        """Of the vectors, at the best point."""
+        return self.within @ self.best.point.coefs
 
     @property
     def converged(self) -> bool:

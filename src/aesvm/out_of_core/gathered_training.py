@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from aesvm.bases.descent import Point
-from aesvm.bases.solve_in_passes import SolvedInPasses, SpanMachines, Start, solve_in_passes
+from aesvm.bases.solve_in_passes import ProblemElsewhere, SpanMachines, solve_in_passes
 from aesvm.bases.span_training import SpanTraining
 from aesvm.certificate.history import Step
 from aesvm.certificate.proof import prove_machine
@@ -185,7 +185,7 @@ class GatheredTraining:
         every = np.arange(len(rows))
         prepared = PreparedRows(every, every, rows.weights, [])  # equal ones are few in a set
         each = SpanTraining(data, sets.kernel, prepared, self.trainer).train(plan)
-        solved: dict[int, SolvedInPasses] = {}
+        solved: dict[int, ProblemElsewhere] = {}
         if answers is not None and not sets.exact:
             solved = self._solved_in_passes(sets, each, answers)
         pairs = zip(each, sets.sets, strict=True)
@@ -207,7 +207,7 @@ class GatheredTraining:
 
     def _solved_in_passes(
         self, sets: GatheredSets, each: list[Trained], answers: Answers
-    ) -> dict[int, SolvedInPasses]:
+    ) -> dict[int, ProblemElsewhere]:
         """Machines with something to learn, solved for all rows; empty where time was over."""
         kernel = sets.kernel
         machines = {
@@ -233,18 +233,19 @@ class GatheredTraining:
             accuracy,
         )
         double = kernel.matrix(np.float64, accuracy)
-        starts = {
-            number: Start(
+        problems = {
+            number: ProblemElsewhere(
                 np.asarray(double.square(one.set.rows), dtype=np.float64),
                 Point(one.coefs, one.offsets),
                 self.learner.selections[number].n_rows,
+                self.formulation,
             )
             for number, one in machines.items()
         }
 
         ask = partial(answers.add_up, sent)
         with self.progress.task("passes", None) as task:
-            return solve_in_passes(starts, ask, self.formulation, task)
+            return solve_in_passes(problems, ask, task)
 
     def _trained(self, state: State) -> TrainedMachines:
         records = records_of(state, self.formulation)
@@ -338,7 +339,7 @@ def certify(
     return Records.of(found)
 
 
-def _of_all_rows(one: Trained, solved: SolvedInPasses, own: TrainingSet) -> Trained:
+def _of_all_rows(one: Trained, solved: ProblemElsewhere, own: TrainingSet) -> Trained:
     """A machine of the set, replaced by the one that passes over all rows have found."""
     (coefs, offsets), loss, _ = solved.best
     solution = one.machine.solution
