@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted
 from aesvm.certificate.certificate import Certificate
 from aesvm.dask.cluster import Cluster, Partition, is_lazy, partitions
 from aesvm.dask.lazy import check_names, predict_lazily
-from aesvm.dask.worker import ClusterRows, Features, WorkerSettings, statistics
+from aesvm.dask.worker import ClusterRows, Features, statistics
 from aesvm.estimators.conversion import to_sklearn
 from aesvm.estimators.documentation import LinkedToDocumentation
 from aesvm.estimators.fitting import fit_method, fitting, forget
@@ -41,7 +41,7 @@ from aesvm.kernels.gamma import has_gamma
 from aesvm.kernels.joint import TargetScale
 from aesvm.machines.plan import Rounds, Span
 from aesvm.out_of_core.gathered_training import SET_BYTES
-from aesvm.out_of_core.merge_tree import bytes_of
+from aesvm.out_of_core.merge_tree import MergeTree, bytes_of
 from aesvm.out_of_core.reducer import RowReducer
 from aesvm.out_of_core.stream import warn_if_looser
 from aesvm.out_of_core.weighted_rows import GatheredRows
@@ -150,13 +150,14 @@ def cluster_rows(
         estimator.gamma_ = gamma
         spec = kernel_spec(estimator, gamma)
         budget = bytes_of(estimator.memory_budget)
-        reduction = WorkerSettings(
-            RowReducer(spec, reduction_settings(estimator), scale),
+        empty = MergeTree(
+            estimator.hull_tol,
             min(budget, SET_BYTES) if passes else budget,
             passes or estimator.on_overflow == "loosen",
-            passes,
+            samples=passes,
         )
-        yield ClusterRows(cluster, features, reduction, run)
+        reducer = RowReducer(spec, reduction_settings(estimator), scale)
+        yield ClusterRows(cluster, features, reducer, empty, run)
 
 
 class DaskMachine(LinkedToDocumentation):

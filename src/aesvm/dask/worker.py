@@ -10,7 +10,7 @@ import functools
 import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,16 +68,6 @@ class Features(NamedTuple):
         return self.chunk_of(self.rows(X), y, sample_weight, self.estimator)
 
 
-@dataclass(frozen=True)
-class WorkerSettings:
-    """How workers reduce rows, and what may come here."""
-
-    reducer: RowReducer
-    budget: float
-    loosen: bool
-    samples: bool = False  #: where the budget is too small, as ``MergeTree`` has it
-
-
 class Counted(NamedTuple):
     """A part, or the representatives of several; with counts of all their rows."""
 
@@ -116,11 +106,17 @@ class ClusterRows:
     """
 
     def __init__(
-        self, cluster: Cluster, features: Features, reduction: WorkerSettings, run: Callable
+        self,
+        cluster: Cluster,
+        features: Features,
+        reducer: RowReducer,
+        empty: MergeTree,
+        run: Callable,
     ) -> None:
         self.cluster = cluster
         self.features = features
-        self.reduction = reduction
+        self.reducer = reducer
+        self.empty = empty  # whose budget is for the rows that come here
         self.run = run
         self.parts: list[Future] = []
         self.sent: Future | None = None
@@ -135,36 +131,36 @@ class ClusterRows:
 
     @property
     def budget(self) -> float:
-        return self.reduction.budget
+        return self.empty.budget
 
     @property
     def scale(self) -> TargetScale | None:
         """The unit of targets that rows stand for each other with."""
-        return self.reduction.reducer.scale
+        return self.reducer.scale
 
     def reduce(self, tolerance: float, keep: bool) -> tuple[MergeTree, Tally]:
         """Representatives within a squared distance; ``keep`` the parts, to be asked again."""
-        cluster = self.cluster
+        cluster, tree = self.cluster, self.empty._replace(hull_tol=tolerance)
         self._make_parts(tolerance)
         answers = [cluster.submit("answer", _representatives, part) for part in self.parts]
         if not keep:  # a worker forgets a part when it has answered
             cluster.release(self.parts)
             self.parts = []
         cluster.wait_for("reduce", answers)
-        whole = cluster.merged("merge", answers, _merged_rows, self.reduction, tolerance)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reducer, tree)
         tally = self._counted(whole)
-        settled = cluster.submit("settle", _settled, self.reduction, whole, tolerance)
-        tree: MergeTree = cluster.result("settle", settled)
+        settled = cluster.submit("settle", _settled, self.reducer, tree, whole)
+        found: MergeTree = cluster.result("settle", settled)
         cluster.release([*answers, whole])
-        return tree._replace(levels=tuple(map(self._numbered, tree.sets()))), tally
+        return found._replace(levels=tuple(map(self._numbered, found.sets()))), tally
 
     def count(self, tolerance: float) -> Tally:
         """Make the parts, which stay on the workers, and count their rows."""
-        cluster = self.cluster
+        cluster, tree = self.cluster, self.empty._replace(hull_tol=tolerance)
         self._make_parts(tolerance)
         answers = [cluster.submit("answer", _without_rows, part) for part in self.parts]
         cluster.wait_for("reduce", answers)
-        whole = cluster.merged("merge", answers, _merged_rows, self.reduction, tolerance)
+        whole = cluster.merged("merge", answers, _merged_rows, self.reducer, tree)
         tally = self._counted(whole)
         cluster.release([*answers, whole])
         return tally
@@ -176,7 +172,7 @@ class ClusterRows:
 
     def condensed(self, tree: MergeTree) -> WeightedRows:
         """The set that a model is trained on."""
-        return tree.condensed(self.reduction.reducer.at_levels(self.run, self.cluster.progress))
+        return tree.condensed(self.reducer.at_levels(self.run, self.cluster.progress))
 
     def look(self, sent: parts.SentMachines) -> PartLooks:
         cluster = self.cluster
@@ -209,7 +205,7 @@ class ClusterRows:
         return found
 
     def stratify(self, cuts: dict[int, Cut], hull_tol: float) -> dict[int, parts.Strata]:
-        cluster, reducer = self.cluster, self.reduction.reducer
+        cluster, reducer = self.cluster, self.reducer
         self.cuts = cuts
         shown = self.sent
         strata = [
@@ -220,10 +216,10 @@ class ClusterRows:
         ]
         cluster.wait_for("stratify", strata)
         whole = cluster.merged("stratify", strata, _merged_strata, reducer, shown, hull_tol)
-        settled = cluster.submit("settle", _within_budget, self.reduction.budget, whole)
+        settled = cluster.submit("settle", _within_budget, self.empty.budget, whole)
         found, n_bytes = cluster.result("settle", settled)
         cluster.release([*strata, whole])
-        check_budget(n_bytes, self.reduction.budget, hull_tol)
+        check_budget(n_bytes, self.empty.budget, hull_tol)
         return {number: [self._numbered(rows) for rows in own] for number, own in found.items()}
 
     @property
@@ -235,7 +231,7 @@ class ClusterRows:
         cluster = self.cluster
         cluster.release(self.parts)
         before = [
-            (self.features, self.reduction.reducer, number, tolerance, self._level)
+            (self.features, self.reducer, number, tolerance, self._level)
             for number in range(cluster.n_partitions)
         ]
         self.parts = cluster.of_partitions("reduce", _part, before)
@@ -302,19 +298,19 @@ def _without_rows(counted: Counted) -> Counted:
 
 
 def _merged_rows(
-    answers: list[Counted], level: int | None, reduction: WorkerSettings, tolerance: float
+    answers: list[Counted], level: int | None, reducer: RowReducer, tree: MergeTree
 ) -> Counted:
     tally, sizes = _added([one.tally for one in answers]), _added([one.sizes for one in answers])
     sets = [answer.held for answer in answers if answer.held is not None]
     if not sets:
         return Counted(None, tally, sizes)
-    with _reducing(reduction.reducer) as reduce:
+    with _reducing(reducer) as reduce:
         if level is None:  # what travels further is to be as little as it can
-            rows = reduce(joined(sets), tolerance, None)
+            rows = reduce(joined(sets), tree.hull_tol, None)
         else:
-            rows = merged(sets, tolerance, level, reduce)
-    if reduction.samples and rows.n_bytes > reduction.budget:
-        n_drawn = int(len(rows) * reduction.budget / rows.n_bytes)
+            rows = merged(sets, tree.hull_tol, level, reduce)
+    if tree.samples and rows.n_bytes > tree.budget:
+        n_drawn = int(len(rows) * tree.budget / rows.n_bytes)
         rows = sample(rows, n_drawn, seed=tally.n_rows)
     return Counted(rows, tally, sizes)
 
@@ -327,18 +323,10 @@ def _tally(answer: Counted) -> tuple[Tally, dict[int, int]]:
     return answer.tally, answer.sizes
 
 
-def _settled(reduction: WorkerSettings, answer: Counted, tolerance: float) -> MergeTree:
+def _settled(reducer: RowReducer, empty: MergeTree, answer: Counted) -> MergeTree:
     """The set of all rows, within the budget of where it goes."""
-    assert answer.held is not None
-    tree = MergeTree(
-        tolerance,
-        reduction.budget,
-        reduction.loosen,
-        levels=(answer.held,),
-        n_rows=answer.tally.n_rows,
-        samples=reduction.samples,
-    )
-    with _reducing(reduction.reducer) as reduce:
+    tree = empty._replace(levels=(answer.held,), n_rows=answer.tally.n_rows)
+    with _reducing(reducer) as reduce:
         return tree.within_budget(reduce)
 
 
