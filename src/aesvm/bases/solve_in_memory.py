@@ -332,52 +332,37 @@ class BasisValues:
 
     def sums(self, weights: Array) -> Array:
         """``sum_i w_i k(x_i, b_j)`` of every vector of the basis, over the rows in use."""
-        if not on_host(weights):
-            return self._sums_there(weights)
-        wide = weights.astype(self.kernel.dtype)
+        if on_host(weights):
+            weights = weights.astype(self.kernel.dtype)
+        at = np.flatnonzero(weights)
+        starts = np.arange(self._n_blocks + 1) * self._step
+        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts))).tolist()
 
-        def block(number: int) -> list[NDArray] | None:
-            own = wide[self._rows_of(number)]
-            at = np.flatnonzero(own)
-            if not len(at):
+        def block(number: int) -> list | None:
+            here = self._rows_of(number)
+            first, last = edges[number : number + 2]
+            if first == last:
                 return None
-            few = len(at) < 0.5 * len(own)
-            return [
-                own[at] @ self._lines(batch, number, at)
-                if few
-                else own @ self._values(batch, number)
-                for batch in range(len(self.batches))
-            ]
+            few = last - first < 0.5 * (here.stop - here.start)
+            given = at[first:last] - here.start, weights[here], few
+            return [self._sums(batch, number, *given) for batch in range(len(self.batches))]
 
-        total = np.zeros(len(self.basis))
+        total = self.kernel.arrays.zeros(len(self.basis))
         for found in self.run(block, range(self._n_blocks)):
             if found:
                 total += np.concatenate(found)
         return total
 
-    def _sums_there(self, weights: Any) -> Any:
-        """The same on a device, in double precision: only rows with a weight are read."""
-        at = np.flatnonzero(weights)
-        used = weights[at]
-        starts = np.arange(self._n_blocks + 1) * self._step
-        edges = to_host(np.searchsorted(at, self.kernel.arrays.put(starts)))
-        total = self.kernel.arrays.zeros(len(self.basis))
-        for number in range(self._n_blocks):
-            first, last = (int(edge) for edge in edges[number : number + 2])
-            here = self._rows_of(number)
-            if first == last:
-                continue
-            few = last - first < 0.5 * (here.stop - here.start)
-            own, positions = used[first:last], at[first:last] - here.start
-            for batch, part in self._batches():
-                if few and (batch, number) not in self.held:
-                    lines = self._lines(batch, number, to_host(positions))
-                    total[part] += linear_algebra.sum_rows(lines, None, own)
-                else:
-                    total[part] += linear_algebra.sum_rows(
-                        self._values(batch, number), positions, own
-                    )
-        return total
+    def _sums(self, batch: int, number: int, at: Any, weights: Array, few: bool) -> Array:
+        """Of a block of rows and a batch of vectors; ``at``: the ``few`` rows with a weight."""
+        if on_host(weights):
+            if few:
+                return weights[at] @ self._lines(batch, number, at)
+            return weights @ self._values(batch, number)
+        if few and (batch, number) not in self.held:
+            lines = self._lines(batch, number, to_host(at))
+            return linear_algebra.sum_rows(lines, None, weights[at])
+        return linear_algebra.sum_rows(self._values(batch, number), at, weights[at])
 
     def lines(self, at: NDArray[np.intp]) -> Any:
         """The values of some rows in use, ascending; these are given by an array of the host."""
