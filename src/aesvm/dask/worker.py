@@ -280,7 +280,7 @@ def _part(
         return Counted(None, Tally.of_nothing(), {number: 0})
     chunk = features.chunk(partition)
     first = number * _STRIDE
-    tally = Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, first)
+    tally = Tally.of(chunk, first)
     rows = replace(chunk, indices=first + chunk.indices)
     tolerance = tolerance_of(hull_tol, level, 0.0)
     with _reducing(reducer) as reduce:

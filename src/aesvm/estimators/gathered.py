@@ -25,7 +25,7 @@ from aesvm.machines.results import Terms
 from aesvm.out_of_core.answers import Answers, RereadSource
 from aesvm.out_of_core.gathered_training import GatheredFit, GatheredTraining, certify
 from aesvm.out_of_core.merge_tree import bytes_of
-from aesvm.out_of_core.source import ClassCounts, KnownRows, Tally
+from aesvm.out_of_core.source import ClassCounts, KnownRows, Tally, read_again
 from aesvm.out_of_core.stream import StreamedModel
 from aesvm.out_of_core.training_sets import StartOf
 from aesvm.out_of_core.weighted_rows import GatheredRows
@@ -134,19 +134,16 @@ def reread(
 ) -> RereadSource:
     """A source that is to give the rows again that the model of a stream was trained on."""
     stream = streamed.stream
-    known = KnownRows(
-        streamed.trained_at, streamed.trained_digest, stream.digests, stream.is_sparse, same_chunks
-    )
+    seen = streamed.trained_at, streamed.trained_digest, stream.digests
+    known = KnownRows(*seen, stream.is_sparse, same_chunks)
+    validate = partial(estimator._learns.chunk, estimator, None)
     return RereadSource(
-        source,
-        known,
-        partial(estimator._learns.chunk, estimator, None),
+        partial(read_again, source, known, validate, progress),
         stream.reducer(reduction_settings(estimator)).at_levels(run, progress),
         first_tol,
         held,
         bytes_of(estimator.memory_budget),
         run,
-        progress,
     )
 
 

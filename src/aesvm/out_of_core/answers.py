@@ -11,7 +11,7 @@ before. Sums for machines in the span of few vectors keep nothing of a row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from math import inf, sqrt
 from typing import NoReturn, Protocol
@@ -34,7 +34,6 @@ from aesvm.out_of_core.part import (
     merged_looks,
 )
 from aesvm.out_of_core.reducer import LevelReducer
-from aesvm.out_of_core.source import KnownRows, Validate, read_again
 from aesvm.out_of_core.training_sets import (
     GatheredLearner,
     GatheredSets,
@@ -164,9 +163,7 @@ def _look(
 class RereadSource:
     """A source that is read again: it answers queries about its rows (``Answers``)."""
 
-    source: Iterable  #: of (X, y, sample_weight)
-    known: KnownRows  #: what it gave when it was read first
-    validate: Validate  #: checks a chunk
+    rows: Callable[[str], Iterator[WeightedRows]]  #: all of them again, for a query of this name
     reduce: LevelReducer
     #: The tolerance of the first set: what its representatives get wrong is judged by others of the
     #: same tolerance.
@@ -174,7 +171,6 @@ class RereadSource:
     held: GatheredRows  #: the set that the first pass has made
     budget: float  #: bytes for the rows that are gathered
     run: Callable  #: a parallel ``map``
-    progress: Progress
     sent: parts.SentMachines | None = field(default=None, init=False)
     #: By buffer, of the last look.
     scores: list[dict[int, parts.RowScores]] = field(default_factory=list, init=False)
@@ -233,5 +229,4 @@ class RereadSource:
 
     def _buffers(self, name: str) -> Iterator[WeightedRows]:
         """All rows, in buffers such as the first pass reduced."""
-        chunks = read_again(self.source, self.known, self.validate, name, self.progress)
-        return buffers(chunks, self.budget)
+        return buffers(self.rows(name), self.budget)

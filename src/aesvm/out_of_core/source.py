@@ -129,7 +129,7 @@ class KnownRows(NamedTuple):
 
 
 def read_again(
-    source: Iterable, known: KnownRows, validate: Validate, name: str, progress: Progress
+    source: Iterable, known: KnownRows, validate: Validate, progress: Progress, name: str
 ) -> Iterator[WeightedRows]:
     """The chunks of a source that was read before; an error where they are other rows."""
     n_rows, found = 0, NOTHING
@@ -180,27 +180,19 @@ class Tally(NamedTuple):
         return cls(0, {}, {}, NOTHING)
 
     @classmethod
-    def of(
-        cls,
-        X: Any,
-        targets: NDArray,
-        groups: NDArray,
-        weights: NDArray[np.float64],
-        first: int,
-        run: Callable = map,
-    ) -> Tally:
+    def of(cls, rows: WeightedRows, first: int) -> Tally:
         """Of some rows, the first of which is at place ``first`` among all.
 
         Classes are groups; rows without classes have one group.
         """
-        found, numbers = np.unique(groups, return_inverse=True)
+        found, numbers = np.unique(rows.groups, return_inverse=True)
         labels = found.tolist()
-        counts, sums = np.bincount(numbers), np.bincount(numbers, weights)
+        counts, sums = np.bincount(numbers), np.bincount(numbers, rows.weights)
         return cls(
-            len(targets),
+            len(rows),
             dict(zip(labels, counts.tolist(), strict=True)),
             dict(zip(labels, sums.tolist(), strict=True)),
-            digest(X, targets, weights, first, run),
+            digest(rows.X, rows.targets, rows.weights, first),
         )
 
     def __or__(self, other: Tally) -> Tally:

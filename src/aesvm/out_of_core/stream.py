@@ -103,8 +103,7 @@ class Stream:
         return replace(
             now,
             tree=self.tree.add(rows, len(chunk), reduce),
-            tally=self.tally
-            | Tally.of(chunk.X, chunk.targets, chunk.groups, chunk.weights, self.n_rows),
+            tally=self.tally | Tally.of(chunk, self.n_rows),
             with_targets=with_targets,
         )
 
