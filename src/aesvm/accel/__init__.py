@@ -162,8 +162,8 @@ def install(
         calls.forget()
         _state.before = {"libsvm": dense, "libsvm_sparse": sparse}
         _state.settings = settings
-        module.libsvm = seam.Dense(dense, settings, _state.call)
-        module.libsvm_sparse = seam.Sparse(sparse, settings, _state.call)
+        for name, theirs in _state.before.items():
+            setattr(module, name, seam.StandIn(name, theirs, settings, _state.call))
         _prepare_children(settings)
     return Installed()
 
