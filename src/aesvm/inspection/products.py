@@ -357,37 +357,21 @@ def _add_quotients(shares, active, n_active, nodes, first, products, sums, begin
     ``u / (1 + a s) + v / (1 - a s) = (u + v - a s (u - v)) / (1 - a^2 s^2)``, and one division for
     all nodes.
     """
-    s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
-    s3, s4 = nodes[first + 3], nodes[first + 4]
-    for lane in range(LANES):
-        u, v = products[lane], products[5 * LANES + lane]
-        products[lane], products[5 * LANES + lane] = u + v, s0 * (u - v)
-        u, v = products[LANES + lane], products[6 * LANES + lane]
-        products[LANES + lane], products[6 * LANES + lane] = u + v, s1 * (u - v)
-        u, v = products[2 * LANES + lane], products[7 * LANES + lane]
-        products[2 * LANES + lane], products[7 * LANES + lane] = u + v, s2 * (u - v)
-        u, v = products[3 * LANES + lane], products[8 * LANES + lane]
-        products[3 * LANES + lane], products[8 * LANES + lane] = u + v, s3 * (u - v)
-        u, v = products[4 * LANES + lane], products[9 * LANES + lane]
-        products[4 * LANES + lane], products[9 * LANES + lane] = u + v, s4 * (u - v)
-    s0, s1, s2, s3, s4 = s0 * s0, s1 * s1, s2 * s2, s3 * s3, s4 * s4
+    above, below = products[: _PAIRS * LANES], products[_PAIRS * LANES :]
+    for node in range(_PAIRS):
+        for lane in range(node * LANES, (node + 1) * LANES):
+            u, v = above[lane], below[lane]
+            above[lane], below[lane] = u + v, nodes[first + node] * (u - v)
     for number in range(n_active):
         share, into = shares[number], sums[active[number], begin : begin + LANES]
         for lane in range(LANES):
-            a = share[lane]
-            square = a * a
-            d0, d1, d2 = 1.0 - square * s0, 1.0 - square * s1, 1.0 - square * s2
-            d3, d4 = 1.0 - square * s3, 1.0 - square * s4
-            n0 = products[lane] - a * products[5 * LANES + lane]
-            n1 = products[LANES + lane] - a * products[6 * LANES + lane]
-            n2 = products[2 * LANES + lane] - a * products[7 * LANES + lane]
-            n3 = products[3 * LANES + lane] - a * products[8 * LANES + lane]
-            n4 = products[4 * LANES + lane] - a * products[9 * LANES + lane]
-            d01, d23 = d0 * d1, d2 * d3
-            d0123 = d01 * d23
-            n0123 = (n0 * d1 + n1 * d0) * d23 + (n2 * d3 + n3 * d2) * d01
-            upper = n0123 * d4 + n4 * d0123
-            into[lane] += 2.0 * a * upper / (d0123 * d4)
+            a, upper, lower = share[lane], 0.0, 1.0
+            for node in range(_PAIRS):
+                at, s = node * LANES + lane, nodes[first + node]
+                factor = 1.0 - a * a * (s * s)
+                upper = upper * factor + (above[at] - a * below[at]) * lower
+                lower *= factor
+            into[lane] += 2.0 * a * upper / lower
 
 
 @jit
