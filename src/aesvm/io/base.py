@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -80,6 +80,10 @@ class BadLineError(ValueError):
 
 class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
     """Why a line is no row; the caller knows the line's number."""
+
+
+class BadHeader(BadRow):
+    """Why a line does not name columns: it cannot be skipped."""
 
 
 @dataclass
@@ -254,14 +258,14 @@ def rechunked(parts: Iterable[Chunk], chunk_rows: int) -> Generator[Chunk, None,
     n_held = 0
     for part in parts:
         rest = part
-        while n_held + len(rest.X) >= chunk_rows:
+        while n_held + rest.X.shape[0] >= chunk_rows:
             n_missing = chunk_rows - n_held
             yield joined([*held, _rows(rest, slice(n_missing))])
             held, n_held = [], 0
             rest = _rows(rest, slice(n_missing, None))
-        if len(rest.X):
+        if rest.X.shape[0]:
             held.append(rest)
-            n_held += len(rest.X)
+            n_held += rest.X.shape[0]
     if held:
         yield joined(held)
 
@@ -314,3 +318,28 @@ class TextReader(ChunkReader):
         if progress.n_skipped:
             lines = "line was" if progress.n_skipped == 1 else "lines were"
             warn(f"{self.path}: {progress.n_skipped} malformed {lines} skipped.")
+
+    def _one_by_one(
+        self,
+        line: int,
+        records: Iterable[bytes],
+        read: Callable[[bytes], list],
+        chunk_of: Callable[[list], Chunk],
+        progress: ReadProgress,
+    ) -> Generator[Chunk, None, None]:
+        """Rows that are read record by record, from a line on; malformed ones are skipped."""
+        rows: list = []
+        for record in records:
+            n_lines = record.count(b"\n")
+            try:
+                rows += read(record)
+            except BadRow as reason:
+                if rows:  # those before it come first
+                    yield chunk_of(rows)
+                    rows = []
+                if self.on_bad == "raise" or isinstance(reason, BadHeader):
+                    raise BadLineError(self.path, line, str(reason)) from None
+                progress.n_skipped += n_lines
+            line += n_lines
+        if rows:
+            yield chunk_of(rows)
