@@ -369,28 +369,16 @@ def _say(
     """Print a line about a fit, in scikit-learn's form; ``which``: of the candidates."""
     if search.verbose < 2:
         return
-    where = scores = ""
-    if search.verbose > 2:
-        where = f" {fold.number + 1}/{fold.n_folds}"
-        scores = _scores_text(result)
-    if search.verbose > 9:
-        where += f"; {which}"
-    values = ", ".join(f"{name}={params[name]}" for name in sorted(params))
+    where = f" {fold.number + 1}/{fold.n_folds}" if search.verbose > 2 else ""
+    where += f"; {which}" if search.verbose > 9 else ""
+    said = [f"{name}={params[name]}" for name in sorted(params)]
+    for key in ("train_scores", "test_scores"):
+        scores = result.get(key) if search.verbose > 2 else None
+        for name, value in sorted((scores if isinstance(scores, dict) else {"": scores}).items()):
+            said += [] if value is None else [f"{key[:-1]} {name}".rstrip() + f"={value:.3f}"]
     seconds = result["fit_time"] + result["score_time"]
-    line = f"{values};{scores} total time={seconds:6.1f}s"
+    line = f"{', '.join(said)}; total time={seconds:6.1f}s"
     print(f"[CV{where}] END {line:.>{max(0, 80 - len(where) - 9)}}", flush=True)
-
-
-def _scores_text(result: dict[str, Any]) -> str:
-    test, train = result["test_scores"], result.get("train_scores")
-    if not isinstance(test, dict):
-        both = f"(train={train:.3f}, test={test:.3f})" if train is not None else f"{test:.3f}"
-        return f", score={both}"
-    each = []
-    for name in sorted(test):
-        of_train = f"train={train[name]:.3f}, " if train is not None else ""
-        each.append(f"{name}: ({of_train}test={test[name]:.3f})")
-    return f" {' '.join(each)}"
 
 
 def _alone(
