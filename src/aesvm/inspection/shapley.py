@@ -71,7 +71,8 @@ class ShapleyValues:
     @property
     def importances(self) -> NDArray[np.float64]:
         """Mean absolute values: (n_features,), or (n_features, n_outputs)."""
-        self._check_no_interactions("importances")
+        if self.interactions:
+            raise ValueError("importances: these are interactions; compute values without them.")
         return np.abs(self.values).mean(axis=0)
 
     def to_shap(self) -> Any:
@@ -97,10 +98,6 @@ class ShapleyValues:
         if copy is False and not np.shares_memory(values, self.values):
             raise ValueError(f"copy=False, and values of type {dtype} are a copy.")
         return values.copy() if copy else values
-
-    def _check_no_interactions(self, name: str) -> None:
-        if self.interactions:
-            raise ValueError(f"{name}: these are interactions; compute values without them.")
 
 
 def shapley_values(
