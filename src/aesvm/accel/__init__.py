@@ -96,15 +96,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Installed:
-    """What ``install`` returns: a context that uninstalls at its end.
-
-    Examples
-    --------
-    >>> import aesvm.accel
-    >>> with aesvm.accel.install() as installed:
-    ...     type(installed).__name__
-    'Installed'
-    """
+    """What ``install`` returns: a context that uninstalls at its end."""
 
     def __enter__(self) -> Installed:
         return self

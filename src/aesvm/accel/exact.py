@@ -140,7 +140,7 @@ def predictions(method: str, given: dict[str, Any], n_jobs: int, device: str) ->
 
 
 def _model(given: dict[str, Any], device: str) -> PairwiseModel | MachineModel:
-    spec = KernelSpec(*(given[k] for k in ("kernel", "gamma", "degree", "coef0")), device)
+    spec = KernelSpec(given["kernel"], given["gamma"], given["degree"], given["coef0"], device)
     dual, intercept = np.asarray(given["sv_coef"]), np.asarray(given["intercept"])
     vectors, n_support = given["SV"], np.asarray(given["nSV"])
     parts = np.asarray(given["support"]), vectors

@@ -39,14 +39,7 @@ HARMLESS = (SMALL, GIVEN)
 
 
 class NotAcceleratedError(RuntimeError):
-    """Raised with ``strict=True`` for a call that would go to LIBSVM.
-
-    Examples
-    --------
-    >>> import aesvm.accel
-    >>> issubclass(aesvm.accel.NotAcceleratedError, RuntimeError)
-    True
-    """
+    """Raised with ``strict=True`` for a call that would go to LIBSVM."""
 
 
 class Call(NamedTuple):
@@ -69,12 +62,6 @@ class Report:
         Their seconds.
     text : str
         A table of both.
-
-    Examples
-    --------
-    >>> import aesvm.accel
-    >>> aesvm.accel.Report({}, {}).text
-    'Nothing of sklearn.svm has run since install().'
     """
 
     counts: dict[Call, int] = field(repr=False)

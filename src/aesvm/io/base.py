@@ -145,9 +145,10 @@ class ChunkReader(ABC):
     n_bytes : int
         Size of the files on disk.
     position : int
-        Bytes of them that the iterator begun last has read.
+        Bytes of them, compressed as they are, that the iterator begun last has read. Every iterator
+        has its own ``position`` and ``n_skipped``.
     n_skipped : int
-        Malformed lines that it has skipped.
+        Malformed lines that it has skipped; only text has any.
 
     Examples
     --------

@@ -89,13 +89,8 @@ class CSVReader(TextReader):
     ----------
     feature_names : list of str or None
         The columns of X; None without a header. Asking for them reads the header.
-    n_bytes : int
-        Size of the file.
-    position : int
-        Bytes of the file, compressed as it is, that the iterator begun last has read. Every
-        iterator has its own ``position`` and ``n_skipped``.
-    n_skipped : int
-        Malformed lines that it has skipped.
+    n_bytes, position, n_skipped : int
+        See :class:`ChunkReader`.
 
     Raises
     ------

@@ -162,17 +162,6 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     Where that fails, or is interrupted, the file that was there before is as it was, and nothing
     else is left. The new file has the permissions of the old one. A pipe, a device or a file that
     is open already (``/dev/fd/3``) is written to as it is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from aesvm.io.files import written_whole
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with written_whole(Path(folder, "file")) as file:
-    ...         _ = file.write(b"text")
-    ...     Path(folder, "file").read_bytes()
-    b'text'
     """
     target = checked_output_path(path)
     is_open = _DESCRIPTOR.fullmatch(str(target))
@@ -210,18 +199,7 @@ def checked_output_path(path: str | os.PathLike) -> Path:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """Raise the ``OSError`` that ``written_whole`` would end with, where it cannot even begin.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from aesvm.io.files import check_writable
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     check_writable(Path(folder, "file"))
-    ...     list(Path(folder).iterdir())
-    []
-    """
+    """Raise the ``OSError`` that ``written_whole`` would end with, where it cannot even begin."""
     target = checked_output_path(path)
     is_open = _DESCRIPTOR.fullmatch(str(target))
     if not is_open and (not target.exists() or target.is_file()):

@@ -77,13 +77,8 @@ class LibsvmReader(TextReader):
     ----------
     n_features : int
         Columns of the chunks. Where they were not given, asking for them reads the file.
-    n_bytes : int
-        Size of the file.
-    position : int
-        Bytes of the file, compressed as it is, that the iterator begun last has read. Every
-        iterator has its own ``position`` and ``n_skipped``.
-    n_skipped : int
-        Malformed lines that it has skipped.
+    n_bytes, position, n_skipped : int
+        See :class:`ChunkReader`.
 
     Raises
     ------
@@ -231,13 +226,6 @@ def pairs_of(X: Any, digits: str = ".17g", numbers: NDArray | None = None) -> It
     """The entries of each row as LIBSVM writes them: ``index:value``, without zeros.
 
     ``numbers``: of the features; None: from 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.io.libsvm import pairs_of
-    >>> list(pairs_of(np.array([[0.5, 0.0, 2.0], [0.0, 0.0, 0.0]])))
-    ['1:0.5 3:2 ', '']
     """
     X = sp.csr_array(X)
     X.sort_indices()
