@@ -138,7 +138,7 @@ def _ranges(
     if not np.isfinite(ends).all():
         raise CommandError(f"{file.name}: a feature is not finite.")
     targets = None if target_limits is None else Interval(low, high, *target_limits)
-    return Ranges(numbers, Interval(*ends, *limits), targets).varying()
+    return Ranges(numbers, Interval(ends[0], ends[1], *limits), targets).varying()
 
 
 #: Numbers of features, and their least and largest values.
@@ -183,7 +183,7 @@ def read_ranges(path: str) -> Ranges:
     """A range file of LIBSVM's."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = list(enumerate((line.split() for line in file), 1))
-    end = max(1, len(lines)), []
+    end: tuple[int, list[str]] = max(1, len(lines)), []
     left = iter([one for one in lines if one[1]])
 
     def numbers(line: tuple[int, list[str]], wanted: int) -> list[float]:
@@ -195,10 +195,12 @@ def read_ranges(path: str) -> Ranges:
             raise BadLineError(path, line[0], f"{wanted} numbers are needed")
         return values
 
-    targets, line = None, next(left, end)
+    targets: Interval | None = None
+    line = next(left, end)
     if line[1] == ["y"]:
         lower, upper = numbers(next(left, end), 2)
-        targets = Interval(*numbers(next(left, end), 2), lower, upper)
+        least, largest = numbers(next(left, end), 2)
+        targets = Interval(least, largest, lower, upper)
         line = next(left, end)
     if line[1] != ["x"]:
         raise BadLineError(path, line[0], "this is no range file of LIBSVM's")
@@ -210,8 +212,8 @@ def read_ranges(path: str) -> Ranges:
             raise BadLineError(path, line[0], f"{index:g} is not the number of a feature")
         found[int(index)] = ends
     order = sorted(found)
-    least, largest = np.array([found[one] for one in order]).reshape(-1, 2).T
-    features = Interval(least, largest, lower, upper)
+    ends_of = np.array([found[one] for one in order]).reshape(-1, 2)
+    features = Interval(ends_of[:, 0], ends_of[:, 1], lower, upper)
     return Ranges(np.array(order, dtype=np.intp) - 1, features, targets).varying()
 
 
