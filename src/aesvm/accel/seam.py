@@ -176,14 +176,6 @@ SIGNATURES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
-#: What functions do, where their names say more.
-_KINDS = {
-    "libsvm_sparse_train": "fit",
-    "libsvm_sparse_predict": "predict",
-    "libsvm_sparse_decision_function": "decision_function",
-    "libsvm_sparse_predict_proba": "predict_proba",
-}
-
 #: The rows of a sparse fit; and arguments of sparse functions that dense ones call otherwise.
 _ROWS = ("values", "indices", "indptr")
 _DENSE_NAMES = {"eps": "tol", "p": "epsilon"}
@@ -236,7 +228,7 @@ class StandIn:
     def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
         """Call ours, or LIBSVM where it declines."""
         given = {**dict(zip(self._signatures[name], args, strict=False)), **keywords}
-        kind = _KINDS.get(name, name)
+        kind = name.removeprefix("libsvm_sparse_").replace("train", "fit")
         what = f"{_NAMES[given['svm_type']]} {kind}"
         started = time.perf_counter()
         with self._running(what):
