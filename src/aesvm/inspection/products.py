@@ -117,17 +117,8 @@ def shapley_products(
 ) -> NDArray[np.float64]:
     """Shapley values of rows, (n_rows, n_players, n_outputs).
 
-    Parameters
-    ----------
-    game : Game
-    X, background : arrays or CSR matrices
-    interactions : bool
-        Instead of values the interaction indices, (n_rows, n_players, n_players, n_outputs). Their
-        diagonals are zero.
-    run : callable
-        ``map`` or a parallel one.
-    done : callable
-        Called now and then with the share that is done.
+    Or the interaction indices, (n_rows, n_players, n_players, n_outputs), with diagonals of zero.
+    ``run``: ``map`` or a parallel one. ``done``: called now and then with the share that is done.
     """
     n_players, n_outputs = game.n_players, game.coefs.shape[1]
     n_terms = n_players * n_players if interactions else n_players

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
+from sklearn.utils import _safe_indexing
 
 from aesvm.estimators.fitting import compiling_announced
 from aesvm.estimators.prediction import model_of
@@ -241,15 +242,8 @@ def _background(background: Any, X: Any) -> Any:
             "rows as background, or a smaller number."
         )
     chosen = np.random.default_rng(_SEED).choice(n_rows, size, replace=False)
-    return _rows_at(X, np.sort(chosen))
-
-
-def _rows_at(X: Any, at: NDArray[np.intp]) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[at]
-    if sp.issparse(X):
-        return sp.csr_array(X)[at]
-    return X[at] if hasattr(X, "dtype") else np.asarray(X)[at]
+    rows = sp.csr_array(X) if sp.issparse(X) else X
+    return _safe_indexing(rows, np.sort(chosen))
 
 
 def _valid(steps: Any, machine: Any, X: Any, name: str) -> Any:

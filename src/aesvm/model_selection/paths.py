@@ -157,26 +157,9 @@ def fit_path(
 
     Each fit starts from the solution of the one before, and takes over its kernel values and
     representative sets. So the settings should have one kernel, and C should rise. The models are
-    those of separate fits, to within ``tol``. They have no certificate.
-
-    Parameters
-    ----------
-    estimator : estimator
-        An SVM of aesvm; it is not changed.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,) or None
-    settings : iterable of dict
-        Parameters of the estimator, fit by fit.
-    shared : SharedWork, default=None
-        What paths with other kernels have computed from the same rows.
-    seconds : callable, default=None
-        Returns the time that the next fit may take, where less than its ``time_limit``.
-    **fit_params : dict
-        Parameters of ``fit``.
-
-    Returns
-    -------
-    fits : list of PathFit
+    those of separate fits, to within ``tol``. They have no certificate. ``shared``: what paths with
+    other kernels have computed from the same rows. ``seconds``: returns the time that the next fit
+    may take, where it is less than its ``time_limit``.
     """
     shared = SharedWork(in_search=True) if shared is None else shared
     fits = []
