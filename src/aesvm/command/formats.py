@@ -311,10 +311,10 @@ def _standard_output() -> Iterator[IO[bytes]]:
 
 def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Chunks cut into dense blocks of moderate size."""
-    for X, y, weights in chunks:
-        for here in row_blocks(*X.shape):
-            dense = X[here].toarray() if sp.issparse(X) else np.asarray(X[here])
-            yield Chunk(dense, *(None if one is None else one[here] for one in (y, weights)))
+    for chunk in chunks:
+        for rows in row_blocks(*chunk.X.shape):
+            here = chunk.rows(rows)
+            yield here._replace(X=here.X.toarray() if sp.issparse(here.X) else np.asarray(here.X))
 
 
 def row_blocks(n_rows: int, width: int) -> Iterator[slice]:

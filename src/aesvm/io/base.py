@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from aesvm.runtime.warn import warn
 
@@ -46,6 +47,10 @@ class Chunk(NamedTuple):
     X: Any
     y: NDArray | None
     weights: NDArray | None
+
+    def rows(self, which: Any) -> Chunk:
+        """Some of the rows, by a slice or by their numbers."""
+        return Chunk(*(None if part is None else _safe_indexing(part, which) for part in self))
 
 
 class BadLineError(ValueError):
@@ -261,18 +266,14 @@ def rechunked(parts: Iterable[Chunk], chunk_rows: int) -> Generator[Chunk, None,
         rest = part
         while n_held + rest.X.shape[0] >= chunk_rows:
             n_missing = chunk_rows - n_held
-            yield joined([*held, _rows(rest, slice(n_missing))])
+            yield joined([*held, rest.rows(slice(n_missing))])
             held, n_held = [], 0
-            rest = _rows(rest, slice(n_missing, None))
+            rest = rest.rows(slice(n_missing, None))
         if rest.X.shape[0]:
             held.append(rest)
             n_held += rest.X.shape[0]
     if held:
         yield joined(held)
-
-
-def _rows(chunk: Chunk, rows: slice) -> Chunk:
-    return Chunk(*(None if part is None else part[rows] for part in chunk))
 
 
 def joined(chunks: Iterable[Chunk]) -> Chunk:
