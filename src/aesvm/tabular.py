@@ -59,14 +59,7 @@ _TREATMENT = {
 
 
 class Column(NamedTuple):
-    """What a column holds, and what becomes of it.
-
-    Examples
-    --------
-    >>> from aesvm.tabular import Column
-    >>> Column("age", "number", "standardised").used
-    True
-    """
+    """What a column holds, and what becomes of it."""
 
     name: str
     kind: str  #: "number", "category", "date", or why it is left out
@@ -173,14 +166,7 @@ def _check(table: Any, target: str) -> None:
 
 
 def warnings_of(columns: list[Column]) -> list[str]:
-    """What to say about columns: those left out and those that look odd.
-
-    Examples
-    --------
-    >>> from aesvm.tabular import Column, warnings_of
-    >>> warnings_of([Column("id", "text that differs in every row", "left out")])
-    ["column 'id' is left out: text that differs in every row"]
-    """
+    """What to say about columns: those left out and those that look odd."""
     left_out = [f"column {one.name!r} is left out: {one.kind}" for one in columns if not one.used]
     return left_out + [f"column {one.name!r} {one.doubt}" for one in columns if one.doubt]
 
@@ -188,16 +174,7 @@ def warnings_of(columns: list[Column]) -> list[str]:
 def pipeline_of(
     columns: list[Column], y: pd.Series, task: str = "auto", **svm_parameters: Any
 ) -> Pipeline:
-    """Build the pipeline for described columns and a target.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from aesvm.tabular import describe_columns, pipeline_of
-    >>> table = pd.DataFrame({"a": [1, 2, 3, 5], "y": [0, 1, 1, 0]})
-    >>> list(pipeline_of(describe_columns(table, "y"), table["y"]).named_steps)
-    ['columns', 'svm']
-    """
+    """Build the pipeline for described columns and a target."""
     used = [one for one in columns if one.used]
     if not used:
         raise ValueError("table: no column is left to learn from.")
@@ -228,14 +205,7 @@ def pipeline_of(
 
 
 def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
-    """Build an unfitted SVM for a target; C, epsilon and tol of a regression follow its spread.
-
-    Examples
-    --------
-    >>> from aesvm.tabular import svm_for
-    >>> svm_for(["cat", "dog"]), svm_for([0.5, 2.5])
-    (AESVC(), AESVR())
-    """
+    """Build an unfitted SVM for a target; C, epsilon and tol of a regression follow its spread."""
     y = np.asarray(y)
     if task_of(y, task) == "classification":
         return AESVC(**parameters)
@@ -244,14 +214,7 @@ def svm_for(y: Any, task: str = "auto", **parameters: Any) -> AESVC | AESVR:
 
 
 def task_of(y: Any, task: str = "auto") -> str:
-    """Whether a target holds classes or values: "classification" or "regression".
-
-    Examples
-    --------
-    >>> from aesvm.tabular import task_of
-    >>> task_of(["cat", "dog"]), task_of([0.5, 1.25]), task_of([1, 2, 3])
-    ('classification', 'regression', 'classification')
-    """
+    """Whether a target holds classes or values: "classification" or "regression"."""
     y = np.asarray(y)
     if task not in ("auto", "classification", "regression"):
         raise ValueError(f"task={task!r}: auto, classification or regression is needed.")
@@ -358,16 +321,7 @@ class DateParts(TransformerMixin, BaseEstimator):
 
 
 class LevelNames(TransformerMixin, BaseEstimator):
-    """Levels of categories as text, so that ``True``, "True", 1 and 1.0 need no care.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from aesvm.tabular import LevelNames
-    >>> LevelNames().fit_transform(pd.DataFrame({"a": [1.0, None], "b": [True, False]})).values
-    array([['1', 'True'],
-           [nan, 'False']], dtype=object)
-    """
+    """Levels of categories as text, so that ``True``, "True", 1 and 1.0 need no care."""
 
     _parameter_constraints: ClassVar[dict] = {}
 

@@ -90,7 +90,7 @@ def test_a_program_runs_unchanged(tmp_path, how):
     command = [sys.executable, "-m", "aesvm.accel", "--n-jobs", "1", *name, "one", "--report"]
     path = os.pathsep.join([*filter(None, sys.path), str(tmp_path)])
     printed = children.run(command, env={"PYTHONPATH": path})
-    assert printed == "Dense ['one', '--report'] True\n"
+    assert printed == "StandIn ['one', '--report'] True\n"
 
 
 ENDS = """
@@ -147,7 +147,7 @@ def test_the_programs_report_goes_to_stderr(tmp_path):
     path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     with children.started(command, env=path, stdout=-1, stderr=-1) as process:
         printed, complaints = process.communicate(timeout=children.LIMIT)
-    assert printed.startswith("Dense [] True")
+    assert printed.startswith("StandIn [] True")
     assert "SVC fit      aesvm " in complaints
 
 
@@ -180,7 +180,7 @@ def test_the_environments_sitecustomize_still_runs(tmp_path):
     program = "import sklearn.svm._base as base; print(type(base.libsvm).__name__)"
     path = os.pathsep.join([accel._IN_CHILDREN, str(tmp_path), *filter(None, sys.path)])
     env = {"PYTHONPATH": path, accel.VARIABLE: "1"}
-    assert children.run(children.code(program), env=env) == "theirs\nDense\n"
+    assert children.run(children.code(program), env=env) == "theirs\nStandIn\n"
     assert children.run(children.code(program), env={"PYTHONPATH": path}) == "theirs\nmodule\n"
 
 
@@ -263,7 +263,7 @@ def test_uninstalling_while_a_fit_runs_is_refused(monkeypatch):
         assert may_end.wait(children.LIMIT)
         raise seam.Declined(SMALL)
 
-    monkeypatch.setattr(seam.StandIn, "_solved", slow)
+    monkeypatch.setattr(seam.StandIn, "_ours", slow)
     accel.install()
     fit = threading.Thread(target=SVC().fit, args=MOONS)
     fit.start()

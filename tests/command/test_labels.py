@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import aesvm
+from aesvm.command.formats import as_number, equal_labels, label_text, meaning
 from tests.command import files
 from tests.command.files import done, run
 
@@ -143,3 +144,13 @@ def test_folds_need_targets_to_compare_with(rows, tmp_path, capsys):
     ended = run(capsys, "train", "-s", 2, "-v", 2, "X.npy")
     assert ended.code == 2
     assert json.loads(run(capsys, "train", "-s", 2, "-v", 2, "--json", "X.npy").out)["error"]
+
+
+def test_labels_are_written_with_all_their_digits_and_compared_as_numbers():
+    numbers = [1.0, 0.1, "cat", 2**62 + 1]
+    written = ["1", "0.10000000000000001", "cat", "4611686018427387905"]
+    assert list(map(label_text, numbers)) == written
+    assert meaning("1") == meaning(1.0) == meaning("1.0") == 1
+    assert meaning("cat") == "cat"
+    assert equal_labels(np.array(["1", "2", "x"]), np.array([1.0, 1.0, 2.0])).tolist() == [1, 0, 0]
+    assert [as_number(one) for one in ("1e3", "cat", "1_000")] == [1000.0, None, None]

@@ -96,15 +96,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Installed:
-    """What ``install`` returns: a context that uninstalls at its end.
-
-    Examples
-    --------
-    >>> import aesvm.accel
-    >>> with aesvm.accel.install() as installed:
-    ...     type(installed).__name__
-    'Installed'
-    """
+    """What ``install`` returns: a context that uninstalls at its end."""
 
     def __enter__(self) -> Installed:
         return self
@@ -162,8 +154,8 @@ def install(
         calls.forget()
         _state.before = {"libsvm": dense, "libsvm_sparse": sparse}
         _state.settings = settings
-        module.libsvm = seam.Dense(dense, settings, _state.call)
-        module.libsvm_sparse = seam.Sparse(sparse, settings, _state.call)
+        for name, theirs in _state.before.items():
+            setattr(module, name, seam.StandIn(name, theirs, settings, _state.call))
         _prepare_children(settings)
     return Installed()
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -25,7 +25,7 @@ import sklearn
 
 if TYPE_CHECKING:  # they take a second to import, which small programs need not wait for
     from aesvm.accel import Settings
-    from aesvm.accel.exact import LibsvmModel, LibsvmProblem
+    from aesvm.accel.exact import LibsvmSolution
 
 
 logger = logging.getLogger("aesvm.accel")
@@ -39,14 +39,7 @@ HARMLESS = (SMALL, GIVEN)
 
 
 class NotAcceleratedError(RuntimeError):
-    """Raised with ``strict=True`` for a call that would go to LIBSVM.
-
-    Examples
-    --------
-    >>> import aesvm.accel
-    >>> issubclass(aesvm.accel.NotAcceleratedError, RuntimeError)
-    True
-    """
+    """Raised with ``strict=True`` for a call that would go to LIBSVM."""
 
 
 class Call(NamedTuple):
@@ -69,12 +62,6 @@ class Report:
         Their seconds.
     text : str
         A table of both.
-
-    Examples
-    --------
-    >>> import aesvm.accel
-    >>> aesvm.accel.Report({}, {}).text
-    'Nothing of sklearn.svm has run since install().'
     """
 
     counts: dict[Call, int] = field(repr=False)
@@ -189,15 +176,10 @@ SIGNATURES: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
-#: What functions do, where their names say more.
-_KINDS = {
-    "libsvm_sparse_train": "fit",
-    "libsvm_sparse_predict": "predict",
-    "libsvm_sparse_decision_function": "decision_function",
-    "libsvm_sparse_predict_proba": "predict_proba",
-}
+#: The rows of a sparse fit; and arguments of sparse functions that dense ones call otherwise.
+_ROWS = ("values", "indices", "indptr")
+_DENSE_NAMES = {"eps": "tol", "p": "epsilon"}
 
-_CSR = ("data", "indices", "indptr")
 _NAMES = ("SVC", "NuSVC", "OneClassSVM", "SVR", "NuSVR")
 _SPARSE_KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 
@@ -231,35 +213,22 @@ def check() -> None:
 class StandIn:
     """A module's functions with some of them replaced; the others are the module's."""
 
-    _key: ClassVar[str]  #: the module's name in ``SIGNATURES``
-
-    def __init__(self, module: ModuleType, settings: Settings, running: Callable) -> None:
+    def __init__(
+        self, name: str, module: ModuleType, settings: Settings, running: Callable
+    ) -> None:
+        self._signatures = SIGNATURES[name]
         self._module = module
         self._settings = settings
         self._running = running  #: a context that notes a call while it runs
 
     def __getattr__(self, name: str) -> Any:
         theirs = getattr(self._module, name)
-        if name not in SIGNATURES[self._key]:
-            return theirs
-        kind = _KINDS.get(name, name)
-        ours = {"fit": self._fit, "predict_proba": _no_probabilities}.get(kind)
-        return partial(self._call, name, kind, ours or partial(self._asked, kind))
+        return partial(self._call, name) if name in self._signatures else theirs
 
-    def _fit(self, given: dict) -> tuple:
-        """What LIBSVM's fit returns."""
-        raise NotImplementedError
-
-    def _asked(self, method: str, given: dict) -> Any:
-        """The predictions of one of LIBSVM's models."""
-        raise NotImplementedError
-
-    def _call(
-        self, name: str, kind: str, ours: Callable[[dict], Any], *args: Any, **keywords: Any
-    ) -> Any:
+    def _call(self, name: str, *args: Any, **keywords: Any) -> Any:
         """Call ours, or LIBSVM where it declines."""
-        arguments = SIGNATURES[self._key][name]
-        given = {**dict(zip(arguments, args, strict=False)), **keywords}
+        given = {**dict(zip(self._signatures[name], args, strict=False)), **keywords}
+        kind = name.removeprefix("libsvm_sparse_").replace("train", "fit")
         what = f"{_NAMES[given['svm_type']]} {kind}"
         started = time.perf_counter()
         with self._running(what):
@@ -267,7 +236,7 @@ class StandIn:
             try:
                 if self._settings.forked_device:
                     raise Declined(f"forked after install(device={self._settings.device!r})")
-                found = ours(given)
+                found = self._ours(kind, given)
             except Declined as error:
                 where, reason = LIBSVM, str(error)
             if where == LIBSVM:
@@ -279,158 +248,98 @@ class StandIn:
             calls.note(Call(what, where, reason), time.perf_counter() - started, _size(given))
         return found
 
-    def _solved(self, problem_of: Callable[[], LibsvmProblem], given: dict, n_values: float) -> Any:
-        """The solution of a problem with ``n_values`` entries in its rows."""
-        kernel = _kernel(given)
-        if given["probability"]:
-            raise Declined("probability=True: LIBSVM draws its folds")
-        _check_kernel(kernel, given["coef0"])
-        weights = np.asarray(given["sample_weight"])
-        if len(weights) and weights.min() < 0:
-            raise Declined("sample_weight has negative values")
-        if len(given["Y"]) * n_values < SMALL_FIT:
-            raise Declined(SMALL)
-        from aesvm.accel.exact import solve
+    def _ours(self, kind: str, given: dict) -> Any:
+        """What LIBSVM's function would return, computed by this package."""
+        if kind == "predict_proba":
+            raise Declined("predict_proba is LIBSVM's")
+        threads, device = self._settings.threads(), self._settings.device
+        if kind == "fit":
+            _check_fit(given)
+            from aesvm.accel.exact import solve
 
-        with _declining():
-            return solve(problem_of(), self._settings.threads(), self._settings.device)
-
-    def _evaluated(
-        self, model_of: Callable[[], LibsvmModel], method: str, given: dict, n_values: float
-    ) -> Any:
-        """Predictions of a model whose products visit ``n_values`` entries."""
+            with _declining():
+                found = solve(_as_dense(given), threads, device)
+            return _as_fitted(found, given)
         if _kernel(given) == "precomputed":
             raise Declined(GIVEN)
-        if n_values <= SMALL_PREDICTION:  # also where there are no support vectors
+        given = _as_dense(given)
+        X, vectors = given["X"], given["SV"]
+        # products visit the entries of both; there may be no support vectors
+        n_visited = (X.size * vectors.shape[0] + vectors.size * X.shape[0]) / 2
+        if n_visited <= SMALL_PREDICTION:
             raise Declined(SMALL)
+        from aesvm.accel.exact import predictions
+
         with _declining():
-            return getattr(model_of(), method)(self._settings.threads(), self._settings.device)
+            return predictions(kind, given, threads, device)
 
 
 class Declined(Exception):  # noqa: N818
     """Why a call goes to LIBSVM."""
 
 
-class Dense(StandIn):
-    """In the place of ``libsvm``."""
-
-    _key = "libsvm"
-
-    def _fit(self, given: dict) -> tuple:
-        def problem() -> LibsvmProblem:
-            from aesvm.accel.exact import LibsvmProblem
-
-            rest = ("Y", "probability", "random_seed")
-            own = {name: value for name, value in given.items() if name not in rest}
-            return LibsvmProblem(y=given["Y"], **own)
-
-        found = self._solved(problem, given, given["X"].size)
-        # LIBSVM's wrappers count a single machine as two classes, the sparse one without the second
-        n_support = found.n_support if given["svm_type"] < 2 else np.repeat(found.n_support, 2)
-        none = np.empty(0)
-        return (
-            *(found.support, found.vectors, n_support, found.dual_coef, found.intercept),
-            *(none, none.copy(), 0, found.n_iter),
-        )
-
-    def _asked(self, method: str, given: dict) -> Any:
-        def model() -> LibsvmModel:
-            return _model(given, given["X"], np.asarray(given["SV"]), given["sv_coef"])
-
-        return self._evaluated(model, method, given, given["X"].size * len(given["SV"]))
+def _as_dense(given: dict) -> dict:
+    """The arguments of a sparse function by the names of the dense ones, with whole matrices."""
+    if "X" in given:
+        return {**given, "SV": np.asarray(given["SV"])} if "SV" in given else given
+    found = {_DENSE_NAMES.get(name, name): value for name, value in given.items()}
+    found["kernel"] = _kernel(given)
+    if "values" in given:
+        found["X"] = _csr([given[part] for part in _ROWS], given["n_features"])
+        return found
+    indices = given["T_indices"], given["SV_indices"]
+    n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
+    for name, prefix in (("X", "T"), ("SV", "SV")):
+        parts = [given[f"{prefix}_{part}"] for part in ("data", "indices", "indptr")]
+        found[name] = _csr(parts, n_features)
+    n_vectors = found["SV"].shape[0]
+    found["sv_coef"] = given["sv_coef"].reshape(-1, n_vectors)
+    found["support"] = np.arange(n_vectors, dtype=np.int32)
+    return found
 
 
-class Sparse(StandIn):
-    """In the place of ``libsvm_sparse``."""
-
-    _key = "libsvm_sparse"
-
-    def _fit(self, given: dict) -> tuple:
-        def problem() -> LibsvmProblem:
-            from aesvm.accel.exact import LibsvmProblem, csr
-
-            own = ("degree", "gamma", "coef0", "C", "class_weight", "sample_weight", "nu")
-            more = ("svm_type", "cache_size", "shrinking", "max_iter")
-            return LibsvmProblem(
-                X=csr(
-                    [given[part] for part in ("values", "indices", "indptr")], given["n_features"]
-                ),
-                y=given["Y"],
-                kernel=_kernel(given),
-                tol=given["eps"],
-                epsilon=given["p"],
-                **{name: given[name] for name in own + more},
-            )
-
-        found = self._solved(problem, given, len(given["values"]))
-        n_support = found.n_support if given["svm_type"] < 2 else np.r_[found.n_support, 0]
-        vectors = getattr(base(), "_align_api_if_sparse", sp.csr_matrix)(_narrow(found.vectors))
-        none = np.empty(0)
-        return (
-            *(found.support, vectors, found.dual_coef.ravel(), found.intercept),
-            *(n_support.astype(np.int32), none, none.copy(), 0, found.n_iter),
-        )
-
-    def _asked(self, method: str, given: dict) -> Any:
-        n_vectors = len(given["SV_indptr"]) - 1
-
-        def model() -> LibsvmModel:
-            from aesvm.accel.exact import csr
-
-            indices = given["T_indices"], given["SV_indices"]
-            n_features = 1 + max(int(part.max(initial=-1)) for part in indices)
-
-            def rows(name: str) -> Any:
-                return csr([given[f"{name}_{part}"] for part in _CSR], n_features)
-
-            coefs = given["sv_coef"].reshape(-1, n_vectors)
-            return _model(given, rows("T"), rows("SV"), coefs)
-
-        # a product of sparse rows visits the entries of both
-        n_rows = len(given["T_indptr"]) - 1
-        n_values = len(given["T_data"]) * n_vectors + len(given["SV_data"]) * n_rows
-        return self._evaluated(model, method, given, n_values / 2)
+def _csr(parts: list, n_features: int) -> sp.csr_array:
+    found = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features))
+    found.has_sorted_indices = True  # scikit-learn sorts them
+    return found
 
 
-def _model(given: dict, X: Any, vectors: Any, dual_coef: Any) -> LibsvmModel:
-    from aesvm.accel.exact import LibsvmModel
-
-    return LibsvmModel(
-        X,
-        given["svm_type"],
-        _kernel(given),
-        given["degree"],
-        given["gamma"],
-        given["coef0"],
-        np.asarray(given.get("support", np.arange(vectors.shape[0], dtype=np.int32))),
-        vectors,
-        np.asarray(given["nSV"]),
-        np.asarray(dual_coef),
-        np.asarray(given["intercept"]),
-    )
-
-
-def _narrow(rows: Any) -> Any:
-    """Sparse rows with LIBSVM's indices of 32 bits."""
-    rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-    return rows
+def _as_fitted(found: LibsvmSolution, given: dict) -> tuple:
+    """A solution as LIBSVM's wrappers return it, the dense or the sparse one."""
+    # they count a single machine as two classes, the sparse one without the second
+    n_support, one_machine = found.n_support, given["svm_type"] >= 2
+    rest = np.empty(0), np.empty(0), 0, found.n_iter
+    if "X" in given:
+        n_support = np.repeat(n_support, 2) if one_machine else n_support
+        return (found.support, found.vectors, n_support, found.dual_coef, found.intercept, *rest)
+    n_support = np.r_[n_support, 0].astype(np.int32) if one_machine else n_support
+    vectors = found.vectors
+    vectors.indices = vectors.indices.astype(np.int32)  # LIBSVM's have 32 bits
+    vectors.indptr = vectors.indptr.astype(np.int32)
+    vectors = getattr(base(), "_align_api_if_sparse", sp.csr_matrix)(vectors)
+    return (found.support, vectors, found.dual_coef.ravel(), found.intercept, n_support, *rest)
 
 
 def _kernel(given: dict) -> str:
     return given["kernel"] if "kernel" in given else _SPARSE_KERNELS[given["kernel_type"]]
 
 
-def _check_kernel(kernel: str, coef0: float) -> None:
-    """Decline kernels that are not for our solver."""
+def _check_fit(given: dict) -> None:
+    """Decline problems that are not for our solver."""
+    kernel, coef0 = _kernel(given), given["coef0"]
+    if given["probability"]:
+        raise Declined("probability=True: LIBSVM draws its folds")
     if kernel == "precomputed":
         raise Declined(GIVEN)
     if kernel == "sigmoid" or (kernel == "poly" and coef0 < 0):
         of = f"{kernel!r} with coef0={coef0:g}" if kernel == "poly" else repr(kernel)
         raise Declined(f"kernel={of} is not positive semidefinite")
-
-
-def _no_probabilities(given: dict) -> Any:
-    raise Declined("predict_proba is LIBSVM's")
+    weights = np.asarray(given["sample_weight"])
+    if len(weights) and weights.min() < 0:
+        raise Declined("sample_weight has negative values")
+    n_values = given["X"].size if "X" in given else len(given["values"])
+    if len(given["Y"]) * n_values < SMALL_FIT:
+        raise Declined(SMALL)
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from aesvm.io import (
 )
 from aesvm.io.base import ReadProgress, joined
 from aesvm.io.columns import Columns, RequestedColumns
+from aesvm.io.csv import CLASSES
 from aesvm.io.files import naming
 from aesvm.out_of_core.merge_tree import bytes_of
 from aesvm.runtime.memory import machine_memory
@@ -42,9 +43,6 @@ from aesvm.runtime.warn import warn
 if TYPE_CHECKING:
     import pandas as pd
 
-
-#: How targets of a CSV are read.
-CLASSES = ("auto", "numbers", "strings")
 
 #: The fraction of the machine's memory that rows may take where --memory says nothing.
 _SHARE = 0.25

@@ -32,7 +32,6 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from sklearn.utils import _safe_indexing
 
 from aesvm.callbacks import Deadline
 from aesvm.command.data import (
@@ -220,10 +219,10 @@ def _parts(file: DataFile, options: Any) -> Parts:
             train, train_size=options.search_rows, random_state=options.seed, stratify=kept
         )[0]
     return Parts(
-        _taken(whole, search),
+        whole.rows(search),
         None if groups is None else groups[search],
-        _taken(whole, train),
-        [_taken(whole, test)],
+        whole.rows(train),
+        [whole.rows(test)],
         len(train),
         len(test),
     )
@@ -236,10 +235,6 @@ def _without_group(whole: Any, group: str, file: DataFile) -> tuple[Chunk, NDArr
     return Chunk(whole.X.drop(columns=group), whole.y, whole.weights), groups
 
 
-def _taken(rows: Chunk, which: NDArray) -> Chunk:
-    return Chunk(*(None if one is None else _safe_indexing(one, which) for one in rows))
-
-
 def _large_parts(file: DataFile, options: Any) -> Parts:
     """Rows of a source, split at random, and a sample of those to learn from."""
     if options.group is not None:
@@ -250,7 +245,7 @@ def _large_parts(file: DataFile, options: Any) -> Parts:
             random = np.random.default_rng(options.seed)
             for chunk in chunks:
                 draws = random.random(chunk.X.shape[0])
-                yield _taken(chunk, np.flatnonzero((draws < options.test) == held_out))
+                yield chunk.rows(np.flatnonzero((draws < options.test) == held_out))
 
         return Changed(file.reader, taken)
 
@@ -261,7 +256,7 @@ def _large_parts(file: DataFile, options: Any) -> Parts:
         n_train += chunk.X.shape[0]
         marks = np.concatenate([marks, random.random(chunk.X.shape[0])])
         kept = np.argsort(marks, kind="stable")[: options.search_rows]
-        sample = [_taken(joined([*sample, chunk]), kept)]
+        sample = [joined([*sample, chunk]).rows(kept)]
         marks = marks[kept]
     n_test = sum(chunk.X.shape[0] for chunk in part(True))
     if not n_train or not n_test:

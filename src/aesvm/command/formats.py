@@ -76,14 +76,7 @@ _QUOTED = re.compile(r'"[^"]*"')
 
 
 def stem_of(name: str) -> str:
-    """The name of a data file without what tells its format.
-
-    Examples
-    --------
-    >>> from aesvm.command.formats import stem_of
-    >>> stem_of("folder/rows.2026.csv.gz"), stem_of("a9a.t")
-    ('rows.2026', 'a9a.t')
-    """
+    """The name of a data file without what tells its format."""
     path = Path(Path(name).name)
     for known in (COMPRESSED, SUFFIXES):
         path = path.with_suffix("") if suffix_of(path) in known else path
@@ -91,14 +84,7 @@ def stem_of(name: str) -> str:
 
 
 def suffix_of(path: str | Path) -> str:
-    """What a name ends with, in small letters.
-
-    Examples
-    --------
-    >>> from aesvm.command.formats import suffix_of
-    >>> suffix_of("rows.CSV")
-    '.csv'
-    """
+    """What a name ends with, in small letters."""
     return Path(path).suffix.lower()
 
 
@@ -132,18 +118,7 @@ class Format(NamedTuple):
 def format_of(
     path: Path, kind: str | None = None, delimiter: str | None = None, header: bool | None = None
 ) -> Format:
-    r"""The format of a data file; what is not None is taken for granted.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from aesvm.command.formats import format_of
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "rows")
-    ...     _ = path.write_text("a;b\n1;2\n")
-    ...     format_of(path)
-    Format(kind='csv', compressed=None, delimiter=';', header=True, names=['a', 'b'], n_columns=2)
-    """
+    """The format of a data file; what is not None is taken for granted."""
     if kind is not None and kind not in FORMATS:
         raise UsageError(f"--format {kind}: one of {', '.join(FORMATS)} is needed.")
     if delimiter is not None and len(delimiter) != 1:
@@ -251,14 +226,7 @@ def _first_lines(path: Path) -> tuple[bytes, bytes, bytes]:
 
 
 def as_number(text: str) -> float | None:
-    """The number that a text is; None where it is none.
-
-    Examples
-    --------
-    >>> from aesvm.command.formats import as_number
-    >>> as_number("1e3"), as_number("cat"), as_number("1_000")
-    (1000.0, None, None)
-    """
+    """The number that a text is; None where it is none."""
     try:
         return None if "_" in text else float(text)
     except ValueError:
@@ -266,14 +234,7 @@ def as_number(text: str) -> float | None:
 
 
 def label_text(label: Any) -> str:
-    """A class or value as LIBSVM writes it; whole numbers with all their digits.
-
-    Examples
-    --------
-    >>> from aesvm.command.formats import label_text
-    >>> label_text(1.0), label_text(0.1), label_text("cat"), label_text(2**62 + 1)
-    ('1', '0.10000000000000001', 'cat', '4611686018427387905')
-    """
+    """A class or value as LIBSVM writes it; whole numbers with all their digits."""
     if isinstance(label, int):
         return str(int(label))
     return f"{label:.17g}" if isinstance(label, float) else str(label)
@@ -281,14 +242,7 @@ def label_text(label: Any) -> str:
 
 @lru_cache(maxsize=1000)
 def meaning(label: Any) -> Any:
-    """What a class stands for: a number where its text is one, else text.
-
-    Examples
-    --------
-    >>> from aesvm.command.formats import meaning
-    >>> meaning("1") == meaning(1.0), meaning("1.0") == meaning(1), meaning("cat")
-    (True, True, 'cat')
-    """
+    """What a class stands for: a number where its text is one, else text."""
     if isinstance(label, int | float):
         return label
     number = as_number(str(label))
@@ -298,15 +252,7 @@ def meaning(label: Any) -> Any:
 
 
 def equal_labels(some: NDArray, others: NDArray) -> NDArray[np.bool_]:
-    """Where labels are equal; of text and numbers, where they stand for the same.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from aesvm.command.formats import equal_labels
-    >>> equal_labels(np.array(["1", "2", "x"]), np.array([1.0, 1.0, 2.0]))
-    array([ True, False, False])
-    """
+    """Where labels are equal; of text and numbers, where they stand for the same."""
     if is_numeric(some) == is_numeric(others):
         return np.asarray(some == others)
     pairs = zip(some.tolist(), others.tolist(), strict=True)
@@ -365,10 +311,10 @@ def _standard_output() -> Iterator[IO[bytes]]:
 
 def dense_blocks(chunks: Iterable[Chunk]) -> Iterator[Chunk]:
     """Chunks cut into dense blocks of moderate size."""
-    for X, y, weights in chunks:
-        for here in row_blocks(*X.shape):
-            dense = X[here].toarray() if sp.issparse(X) else np.asarray(X[here])
-            yield Chunk(dense, *(None if one is None else one[here] for one in (y, weights)))
+    for chunk in chunks:
+        for rows in row_blocks(*chunk.X.shape):
+            here = chunk.rows(rows)
+            yield here._replace(X=here.X.toarray() if sp.issparse(here.X) else np.asarray(here.X))
 
 
 def row_blocks(n_rows: int, width: int) -> Iterator[slice]:

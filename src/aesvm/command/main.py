@@ -70,13 +70,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     -------
     code : int
         The exit code; ``docs/command_line.md`` lists them.
-
-    Examples
-    --------
-    >>> from aesvm.command.main import main
-    >>> main(["--version"])  # doctest: +ELLIPSIS
-    aesvm ...
-    0
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in given
@@ -106,14 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def translated(arguments: Sequence[str]) -> list[str]:
-    """Arguments with LIBSVM's ``-wi weight`` written as ``--class-weight i=weight``.
-
-    Examples
-    --------
-    >>> from aesvm.command.main import translated
-    >>> translated(["train", "-w-1", "5", "-c", "10", "heart"])
-    ['train', '--class-weight', '-1=5', '-c', '10', 'heart']
-    """
+    """Arguments with LIBSVM's ``-wi weight`` written as ``--class-weight i=weight``."""
     if not arguments or arguments[0] != "train":
         return list(arguments)
     found, rest = [], list(arguments)

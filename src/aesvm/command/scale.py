@@ -64,29 +64,26 @@ class Ranges(NamedTuple):
     features: Interval
     targets: Interval | None = None
 
-    @classmethod
-    def varying(cls, numbers: NDArray, features: Interval, targets: Interval | None) -> Ranges:
+    def varying(self) -> Ranges:
         """Without features of one value, which are not written."""
-        varies = features.least != features.largest
-        return cls(numbers[varies], features.at(varies), targets)
+        varies = self.features.least != self.features.largest
+        return self._replace(numbers=self.numbers[varies], features=self.features.at(varies))
 
     def text(self) -> str:
         """LIBSVM's range file."""
-        ends, targets, lines = self.features, self.targets, []
-        if targets is not None:
+        lines = []
+        if self.targets is not None:
+            y = self.targets
             lines = [
                 "y",
-                _pair(targets.lower, targets.upper),
-                _pair(targets.least, targets.largest),
+                f"{y.lower:.17g} {y.upper:.17g}",
+                f"{y.least:.17g} {y.largest:.17g}",
             ]
-        lines += ["x", _pair(ends.lower, ends.upper)]
-        for at, *both in zip(self.numbers.tolist(), ends.least, ends.largest, strict=True):
-            lines.append(f"{at + 1} {_pair(*both)}")
+        least, largest, lower, upper = self.features
+        lines += ["x", f"{lower:.17g} {upper:.17g}"]
+        for number, *ends in zip(self.numbers.tolist(), least, largest, strict=True):
+            lines.append(f"{number + 1} {ends[0]:.17g} {ends[1]:.17g}")
         return "\n".join(lines) + "\n"
-
-
-def _pair(one: float, other: float) -> str:
-    return f"{one:.17g} {other:.17g}"
 
 
 def scale(options: Any, columns: DataOptions, screen: Screen) -> None:
@@ -127,48 +124,44 @@ def _ranges(
     file: DataFile, limits: tuple[float, float], target_limits: tuple[float, float] | None
 ) -> Ranges:
     """The least and the largest value of every feature, and of the targets, in a pass."""
-    ends: Ends | None = None
+    numbers, ends = None, np.empty((2, 0))
     low, high = np.inf, -np.inf
     for X, y, _ in file.reader:
-        here = Ends.of(X)
-        ends = here if ends is None else ends.joined(here)
+        here = _ends(X)
+        numbers, ends = here if numbers is None else _joined((numbers, ends), here)
         if target_limits is not None:
             if y is None or not is_numeric(y):
                 raise UsageError("-y: the targets are no numbers, and cannot be scaled.")
             low, high = min(low, float(y.min())), max(high, float(y.max()))
-    if ends is None:
+    if numbers is None:
         raise CommandError(f"{file.name}: there are no rows in the file.")
-    if not (np.isfinite(ends.least).all() and np.isfinite(ends.largest).all()):
+    if not np.isfinite(ends).all():
         raise CommandError(f"{file.name}: a feature is not finite.")
     targets = None if target_limits is None else Interval(low, high, *target_limits)
-    return Ranges.varying(ends.numbers, Interval(*ends[1:], *limits), targets)
+    return Ranges(numbers, Interval(ends[0], ends[1], *limits), targets).varying()
 
 
-class Ends(NamedTuple):
-    """The least and the largest value of features; others are zero in all rows."""
+#: Numbers of features, and their least and largest values.
+Ends = tuple[NDArray[np.intp], NDArray[np.float64]]
 
-    numbers: NDArray[np.intp]
-    least: NDArray[np.float64]
-    largest: NDArray[np.float64]
 
-    @classmethod
-    def of(cls, X: Any) -> Ends:
-        """Those of some rows."""
-        if not sp.issparse(X):
-            return cls(np.arange(X.shape[1]), X.min(axis=0), X.max(axis=0))
-        numbers, X = narrowed(X)
-        if not len(numbers):
-            return cls(numbers, np.empty(0), np.empty(0))
-        return cls(numbers, X.min(axis=0).toarray().ravel(), X.max(axis=0).toarray().ravel())
+def _ends(X: Any) -> Ends:
+    """Those of some rows; features that are not there are zero in all of them."""
+    if not sp.issparse(X):
+        return np.arange(X.shape[1]), np.array([X.min(axis=0), X.max(axis=0)])
+    numbers, X = narrowed(X)
+    if not len(numbers):
+        return numbers, np.empty((2, 0))
+    return numbers, np.array([one(axis=0).toarray().ravel() for one in (X.min, X.max)])
 
-    def joined(self, other: Ends) -> Ends:
-        """Those of two blocks of rows; what one of them lacks is zero there."""
-        numbers = np.union1d(self.numbers, other.numbers)
-        least, largest = np.zeros((2, 2, len(numbers)))
-        for at, one in enumerate((self, other)):
-            places = np.searchsorted(numbers, one.numbers)
-            least[at, places], largest[at, places] = one.least, one.largest
-        return Ends(numbers, least.min(axis=0), largest.max(axis=0))
+
+def _joined(one: Ends, other: Ends) -> Ends:
+    """Those of two blocks of rows."""
+    numbers = np.union1d(one[0], other[0])
+    both = np.zeros((2, 2, len(numbers)))
+    for found, (own, ends) in zip(both, (one, other), strict=True):
+        found[:, np.searchsorted(numbers, own)] = ends
+    return numbers, np.array([both[:, 0].min(axis=0), both[:, 1].max(axis=0)])
 
 
 def _restored(kept: Ranges, found: Ranges, file: DataFile, restore: str) -> Ranges:
@@ -187,60 +180,41 @@ def _restored(kept: Ranges, found: Ranges, file: DataFile, restore: str) -> Rang
 
 
 def read_ranges(path: str) -> Ranges:
-    r"""A range file of LIBSVM's.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from aesvm.command.scale import read_ranges
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "range")
-    ...     _ = path.write_text("x\n-1 1\n1 0 10\n3 2 4\n")
-    ...     ranges = read_ranges(str(path))
-    >>> ranges.numbers, ranges.features.largest
-    (array([0, 2]), array([10.,  4.]))
-    """
+    """A range file of LIBSVM's."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = list(enumerate((line.split() for line in file), 1))
-    n_lines = max(1, len(lines))
-    lines = [one for one in lines if one[1]]
-    targets = None
+    end: tuple[int, list[str]] = max(1, len(lines)), []
+    left = iter([one for one in lines if one[1]])
 
-    def numbers(wanted: int) -> tuple[int, list[float]]:
-        at, fields = lines.pop(0) if lines else (n_lines, [])
+    def numbers(line: tuple[int, list[str]], wanted: int) -> list[float]:
         try:
-            values = [float(one) for one in fields]
+            values = [float(one) for one in line[1]]
         except ValueError:
             values = []
         if len(values) != wanted or not np.isfinite(values).all():
-            raise BadLineError(path, at, f"{wanted} numbers are needed")
-        return at, values
+            raise BadLineError(path, line[0], f"{wanted} numbers are needed")
+        return values
 
-    def section(name: str) -> bool:
-        here = bool(lines) and lines[0][1] == [name]
-        if here:
-            lines.pop(0)
-        return here
-
-    if section("y"):
-        lower, upper = numbers(2)[1]
-        least, largest = numbers(2)[1]
+    targets: Interval | None = None
+    line = next(left, end)
+    if line[1] == ["y"]:
+        lower, upper = numbers(next(left, end), 2)
+        least, largest = numbers(next(left, end), 2)
         targets = Interval(least, largest, lower, upper)
-    if not section("x"):
-        raise BadLineError(
-            path, lines[0][0] if lines else n_lines, "this is no range file of LIBSVM's"
-        )
-    lower, upper = numbers(2)[1]
-    found: dict[int, tuple[float, float]] = {}
-    while lines:
-        at, (index, low, high) = numbers(3)
+        line = next(left, end)
+    if line[1] != ["x"]:
+        raise BadLineError(path, line[0], "this is no range file of LIBSVM's")
+    lower, upper = numbers(next(left, end), 2)
+    found: dict[int, list[float]] = {}
+    for line in left:
+        index, *ends = numbers(line, 3)
         if not (index.is_integer() and 1 <= index < 2**31):
-            raise BadLineError(path, at, f"{index:g} is not the number of a feature")
-        found[int(index)] = (low, high)
-    numbers_of = np.array(sorted(found), dtype=np.intp)
-    least_of, largest_of = np.array([found[one] for one in numbers_of.tolist()]).reshape(-1, 2).T
-    return Ranges.varying(numbers_of - 1, Interval(least_of, largest_of, lower, upper), targets)
+            raise BadLineError(path, line[0], f"{index:g} is not the number of a feature")
+        found[int(index)] = ends
+    order = sorted(found)
+    ends_of = np.array([found[one] for one in order]).reshape(-1, 2)
+    features = Interval(ends_of[:, 0], ends_of[:, 1], lower, upper)
+    return Ranges(np.array(order, dtype=np.intp) - 1, features, targets).varying()
 
 
 @dataclass

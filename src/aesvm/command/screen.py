@@ -92,15 +92,7 @@ def code_of(error: BaseException) -> int:
 
 
 def line_of(error: BaseException) -> str:
-    """What is wrong, in one line; a parameter that the error carries is named by its flag too.
-
-    Examples
-    --------
-    >>> from aesvm.command.screen import line_of
-    >>> from aesvm.runtime.warn import ParameterError
-    >>> line_of(ParameterError("nu", "nu=0.9 is infeasible."))
-    'nu=0.9 is infeasible. (nu is -n)'
-    """
+    """What is wrong, in one line; a parameter that the error carries is named by its flag too."""
     if isinstance(error, Terminated | KeyboardInterrupt):
         return "terminated" if isinstance(error, Terminated) else "interrupted"
     if isinstance(error, MemoryError):

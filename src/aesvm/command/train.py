@@ -221,8 +221,11 @@ def _report(estimator: Any, amounts: Amounts, model_path: str, screen: Screen) -
     machines = libsvm_summaries(estimator, amounts)
     n_support = len(estimator.support_)
     classifies = hasattr(estimator, "classes_")
-    for line in training_lines(machines, n_support, classifies):
-        screen.line(line)
+    for machine in machines:
+        for line in machine.lines():
+            screen.line(line)
+    if classifies:
+        screen.line(f"Total nSV = {n_support}")
     if not n_support:
         helps = "a smaller -e" if classifies else "with -s 3, a smaller -p"
         warn(
@@ -267,16 +270,6 @@ class LibsvmSummary(NamedTuple):
                 yield f"{name} = {getattr(self, name):.6f}"
         yield ("" if self.obj is None else f"obj = {self.obj:.6f}, ") + f"rho = {self.rho:.6f}"
         yield f"nSV = {self.n_sv}" + ("" if self.n_bsv is None else f", nBSV = {self.n_bsv}")
-
-
-def training_lines(
-    machines: list[LibsvmSummary], n_support: int, classifies: bool
-) -> Iterator[str]:
-    """Those of svm-train."""
-    for machine in machines:
-        yield from machine.lines()
-    if classifies:
-        yield f"Total nSV = {n_support}"
 
 
 class Amounts(NamedTuple):

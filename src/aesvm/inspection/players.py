@@ -58,19 +58,7 @@ class Players(NamedTuple):
 
 
 def split_pipeline(estimator: Any) -> tuple[Pipeline | None, Any]:
-    """The steps before a fitted machine, None where there are none, and the machine itself.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from aesvm import AESVC
-    >>> from aesvm.inspection.players import split_pipeline
-    >>> pipe = make_pipeline(StandardScaler(), AESVC()).fit(*make_moons(100, random_state=0))
-    >>> split_pipeline(pipe)
-    (Pipeline(steps=[('standardscaler', StandardScaler())]), AESVC())
-    """
+    """The steps before a fitted machine, None where there are none, and the machine itself."""
     steps: list[tuple[str, Any]] = []
     while isinstance(estimator, Pipeline | BaseSearchCV) or hasattr(estimator, "best_estimator_"):
         if isinstance(estimator, Pipeline):

@@ -87,12 +87,6 @@ def rules_for(n_factors: int, step: int = 4) -> Rules:
     """Rules for products of up to ``n_factors`` factors: the last one is exact for all of them.
 
     Sizes are multiples of ``step``, the number of nodes in a block of the caller's loop.
-
-    Examples
-    --------
-    >>> from aesvm.inspection.products import rules_for
-    >>> rules_for(30).sizes
-    array([ 4,  8, 12, 16])
     """
     largest = -(-max(1, n_factors) // (2 * step))  # in steps
     steps = [1]
@@ -123,17 +117,8 @@ def shapley_products(
 ) -> NDArray[np.float64]:
     """Shapley values of rows, (n_rows, n_players, n_outputs).
 
-    Parameters
-    ----------
-    game : Game
-    X, background : arrays or CSR matrices
-    interactions : bool
-        Instead of values the interaction indices, (n_rows, n_players, n_players, n_outputs). Their
-        diagonals are zero.
-    run : callable
-        ``map`` or a parallel one.
-    done : callable
-        Called now and then with the share that is done.
+    Or the interaction indices, (n_rows, n_players, n_players, n_outputs), with diagonals of zero.
+    ``run``: ``map`` or a parallel one. ``done``: called now and then with the share that is done.
     """
     n_players, n_outputs = game.n_players, game.coefs.shape[1]
     n_terms = n_players * n_players if interactions else n_players
@@ -150,14 +135,14 @@ def shapley_products(
     panels = list(_parts(n_tiles, int(max(1, room))))
     task_rows = int(np.clip(_TASK_FACTORS // (work * n_others * panels[0].stop), 1, _TASK_ROWS))
     rows_of_tasks = list(_parts(X.shape[0], task_rows))
-    fill = _add_pairs if interactions else _add_values
 
     def some_rows(
         vectors: NDArray, coefs: NDArray, compared: NDArray, others: NDArray, rows: slice
     ) -> None:
         given = _by_player(game, X[rows])
         sums = np.zeros((len(given), n_terms, len(coefs)))
-        fill(given, vectors, game.ends, game.gamma, compared, others, above_zero, sums)
+        game_at = vectors, game.ends, game.gamma
+        _add_terms(given, *game_at, compared, others, above_zero, interactions, sums)
         found[rows] += sums @ coefs
 
     n_done, n_tasks = 0, len(parts) * len(panels) * len(rows_of_tasks)
@@ -277,10 +262,10 @@ def _fill_shares(p, q, active, n_active, sizes, reaches, constant, spread, share
 
 
 @jit
-def _fill_products(p, q, active, n_active, constant, nodes, weights, first, products):
+def _fill_products(p, q, active, n_active, constant, nodes, weights, products):
     """Weighted products of all factors at five nodes s above zero, and at -s."""
-    w0, w1, w2 = weights[first], weights[first + 1], weights[first + 2]
-    w3, w4 = weights[first + 3], weights[first + 4]
+    w0, w1, w2 = weights[0], weights[1], weights[2]
+    w3, w4 = weights[3], weights[4]
     for lane in range(LANES):
         start = constant[lane]
         products[lane] = products[5 * LANES + lane] = w0 * start
@@ -288,8 +273,8 @@ def _fill_products(p, q, active, n_active, constant, nodes, weights, first, prod
         products[2 * LANES + lane] = products[7 * LANES + lane] = w2 * start
         products[3 * LANES + lane] = products[8 * LANES + lane] = w3 * start
         products[4 * LANES + lane] = products[9 * LANES + lane] = w4 * start
-    s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
-    s3, s4 = nodes[first + 3], nodes[first + 4]
+    s0, s1, s2 = nodes[0], nodes[1], nodes[2]
+    s3, s4 = nodes[3], nodes[4]
     for number in range(0, n_active, 2):  # (m + h s) (n + g s): the even and the odd part
         own, other = p[active[number]], q[active[number]]
         own_2, other_2 = p[active[number + 1]], q[active[number + 1]]
@@ -316,83 +301,8 @@ def _fill_products(p, q, active, n_active, constant, nodes, weights, first, prod
 
 
 @jit
-def _add_values(X, vectors, ends, gamma, background, others, rules, sums):
-    """Add the values of every row, with each vector, over some background rows."""
-    n_players = ends.size
-    sizes, reaches, nodes, weights = rules
-    p, shares = np.empty((n_players + 1, LANES)), np.empty((n_players, LANES))
-    active = np.empty(n_players + 1, np.int64)
-    lanes, products = np.empty((2, LANES)), np.empty(2 * _PAIRS * LANES)
-    for tile in range(vectors.shape[0]):
-        begin = tile * LANES
-        for row in range(X.shape[0]):
-            _fill_factors(X[row], vectors[tile], ends, gamma, p)
-            for b in range(background.shape[0]):
-                q = others[tile, b]
-                n_active = _fill_active(X[row], background[b], ends, active)
-                rule = _fill_shares(
-                    p, q, active, n_active, sizes, reaches, lanes[0], lanes[1], shares
-                )
-                for first in range(0, sizes[rule] // 2, _PAIRS):
-                    _fill_products(
-                        p,
-                        q,
-                        active,
-                        n_active,
-                        lanes[0],
-                        nodes[rule],
-                        weights[rule],
-                        first,
-                        products,
-                    )
-                    _add_quotients(
-                        shares, active, n_active, nodes[rule], first, products, sums[row], begin
-                    )
-
-
-@jit
-def _add_quotients(shares, active, n_active, nodes, first, products, sums, begin):
-    """Add the products without each player's factor, at five nodes and their negatives.
-
-    ``u / (1 + a s) + v / (1 - a s) = (u + v - a s (u - v)) / (1 - a^2 s^2)``, and one division for
-    all nodes.
-    """
-    s0, s1, s2 = nodes[first], nodes[first + 1], nodes[first + 2]
-    s3, s4 = nodes[first + 3], nodes[first + 4]
-    for lane in range(LANES):
-        u, v = products[lane], products[5 * LANES + lane]
-        products[lane], products[5 * LANES + lane] = u + v, s0 * (u - v)
-        u, v = products[LANES + lane], products[6 * LANES + lane]
-        products[LANES + lane], products[6 * LANES + lane] = u + v, s1 * (u - v)
-        u, v = products[2 * LANES + lane], products[7 * LANES + lane]
-        products[2 * LANES + lane], products[7 * LANES + lane] = u + v, s2 * (u - v)
-        u, v = products[3 * LANES + lane], products[8 * LANES + lane]
-        products[3 * LANES + lane], products[8 * LANES + lane] = u + v, s3 * (u - v)
-        u, v = products[4 * LANES + lane], products[9 * LANES + lane]
-        products[4 * LANES + lane], products[9 * LANES + lane] = u + v, s4 * (u - v)
-    s0, s1, s2, s3, s4 = s0 * s0, s1 * s1, s2 * s2, s3 * s3, s4 * s4
-    for number in range(n_active):
-        share, into = shares[number], sums[active[number], begin : begin + LANES]
-        for lane in range(LANES):
-            a = share[lane]
-            square = a * a
-            d0, d1, d2 = 1.0 - square * s0, 1.0 - square * s1, 1.0 - square * s2
-            d3, d4 = 1.0 - square * s3, 1.0 - square * s4
-            n0 = products[lane] - a * products[5 * LANES + lane]
-            n1 = products[LANES + lane] - a * products[6 * LANES + lane]
-            n2 = products[2 * LANES + lane] - a * products[7 * LANES + lane]
-            n3 = products[3 * LANES + lane] - a * products[8 * LANES + lane]
-            n4 = products[4 * LANES + lane] - a * products[9 * LANES + lane]
-            d01, d23 = d0 * d1, d2 * d3
-            d0123 = d01 * d23
-            n0123 = (n0 * d1 + n1 * d0) * d23 + (n2 * d3 + n3 * d2) * d01
-            upper = n0123 * d4 + n4 * d0123
-            into[lane] += 2.0 * a * upper / (d0123 * d4)
-
-
-@jit
-def _add_pairs(X, vectors, ends, gamma, background, others, rules, sums):
-    """Add the interactions of every row, with each vector, over some background rows."""
+def _add_terms(X, vectors, ends, gamma, background, others, rules, interactions, sums):
+    """Add the values of every row, or its interactions, over some background rows."""
     n_players = ends.size
     sizes, reaches, nodes, weights = rules
     p = np.empty((n_players + 1, LANES))
@@ -409,42 +319,60 @@ def _add_pairs(X, vectors, ends, gamma, background, others, rules, sums):
                 rule = _fill_shares(
                     p, q, active, n_active, sizes, reaches, lanes[0], lanes[1], shares
                 )
+                into = active, n_active, sums[row], begin
                 for first in range(0, sizes[rule] // 2, _PAIRS):
-                    _fill_products(
-                        p,
-                        q,
-                        active,
-                        n_active,
-                        lanes[0],
-                        nodes[rule],
-                        weights[rule],
-                        first,
-                        products,
-                    )
-                    args = active, n_active, sums[row], begin
-                    for node in range(2 * _PAIRS):
-                        s = nodes[rule, first + node % _PAIRS]
-                        s, at = s if node < _PAIRS else -s, node * LANES
-                        product = products[at : at + LANES]
-                        _add_products(shares, s, product, ratios, *args)
-    for row in range(X.shape[0]):
-        for i in range(n_players):
-            for j in range(i):
-                sums[row, j * n_players + i] = sums[row, i * n_players + j]
+                    at, weight = nodes[rule, first:], weights[rule, first:]
+                    _fill_products(p, q, active, n_active, lanes[0], at, weight, products)
+                    if interactions:
+                        _add_products(shares, at, products, ratios, *into)
+                    else:
+                        _add_quotients(shares, at, products, *into)
+    if interactions:
+        for row in range(X.shape[0]):
+            for i in range(n_players):
+                for j in range(i):
+                    sums[row, j * n_players + i] = sums[row, i * n_players + j]
 
 
 @jit
-def _add_products(shares, s, product, ratios, active, n_active, sums, begin):
-    """Add the products without two players' factors, at a node."""
-    n_players = shares.shape[0]
+def _add_quotients(shares, nodes, products, active, n_active, sums, begin):
+    """Add the products without each player's factor, at five nodes and their negatives.
+
+    ``u / (1 + a s) + v / (1 - a s) = (u + v - a s (u - v)) / (1 - a^2 s^2)``, and one division for
+    all nodes.
+    """
+    above, below = products[: _PAIRS * LANES], products[_PAIRS * LANES :]
+    for node in range(_PAIRS):
+        for lane in range(node * LANES, (node + 1) * LANES):
+            u, v = above[lane], below[lane]
+            above[lane], below[lane] = u + v, nodes[node] * (u - v)
     for number in range(n_active):
-        share, ratio = shares[number], ratios[number]
+        share, into = shares[number], sums[active[number], begin : begin + LANES]
         for lane in range(LANES):
-            ratio[lane] = 2.0 * share[lane] / (1.0 + s * share[lane])
-    for i in range(n_active):
-        of_i = ratios[i]
-        for j in range(i):
-            of_j = ratios[j]
-            into = sums[active[i] * n_players + active[j], begin : begin + LANES]
+            a, upper, lower = share[lane], 0.0, 1.0
+            for node in range(_PAIRS):
+                at, s = node * LANES + lane, nodes[node]
+                factor = 1.0 - a * a * (s * s)
+                upper = upper * factor + (above[at] - a * below[at]) * lower
+                lower *= factor
+            into[lane] += 2.0 * a * upper / lower
+
+
+@jit
+def _add_products(shares, nodes, products, ratios, active, n_active, sums, begin):
+    """Add the products without two players' factors, at nodes and their negatives."""
+    n_players = shares.shape[0]
+    for node in range(2 * _PAIRS):
+        s = nodes[node] if node < _PAIRS else -nodes[node - _PAIRS]
+        product = products[node * LANES : (node + 1) * LANES]
+        for number in range(n_active):
+            share, ratio = shares[number], ratios[number]
             for lane in range(LANES):
-                into[lane] += product[lane] * of_i[lane] * of_j[lane]
+                ratio[lane] = 2.0 * share[lane] / (1.0 + s * share[lane])
+        for i in range(n_active):
+            of_i = ratios[i]
+            for j in range(i):
+                of_j = ratios[j]
+                into = sums[active[i] * n_players + active[j], begin : begin + LANES]
+                for lane in range(LANES):
+                    into[lane] += product[lane] * of_i[lane] * of_j[lane]

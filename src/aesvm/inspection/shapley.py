@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
+from sklearn.utils import _safe_indexing
 
 from aesvm.estimators.fitting import compiling_announced
 from aesvm.estimators.prediction import model_of
@@ -71,7 +72,8 @@ class ShapleyValues:
     @property
     def importances(self) -> NDArray[np.float64]:
         """Mean absolute values: (n_features,), or (n_features, n_outputs)."""
-        self._check_no_interactions("importances")
+        if self.interactions:
+            raise ValueError("importances: these are interactions; compute values without them.")
         return np.abs(self.values).mean(axis=0)
 
     def to_shap(self) -> Any:
@@ -97,10 +99,6 @@ class ShapleyValues:
         if copy is False and not np.shares_memory(values, self.values):
             raise ValueError(f"copy=False, and values of type {dtype} are a copy.")
         return values.copy() if copy else values
-
-    def _check_no_interactions(self, name: str) -> None:
-        if self.interactions:
-            raise ValueError(f"{name}: these are interactions; compute values without them.")
 
 
 def shapley_values(
@@ -244,15 +242,8 @@ def _background(background: Any, X: Any) -> Any:
             "rows as background, or a smaller number."
         )
     chosen = np.random.default_rng(_SEED).choice(n_rows, size, replace=False)
-    return _rows_at(X, np.sort(chosen))
-
-
-def _rows_at(X: Any, at: NDArray[np.intp]) -> Any:
-    if hasattr(X, "iloc"):
-        return X.iloc[at]
-    if sp.issparse(X):
-        return sp.csr_array(X)[at]
-    return X[at] if hasattr(X, "dtype") else np.asarray(X)[at]
+    rows = sp.csr_array(X) if sp.issparse(X) else X
+    return _safe_indexing(rows, np.sort(chosen))
 
 
 def _valid(steps: Any, machine: Any, X: Any, name: str) -> Any:

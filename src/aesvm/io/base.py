@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing
 
 from aesvm.runtime.warn import warn
 
@@ -46,6 +47,10 @@ class Chunk(NamedTuple):
     X: Any
     y: NDArray | None
     weights: NDArray | None
+
+    def rows(self, which: Any) -> Chunk:
+        """Some of the rows, by a slice or by their numbers."""
+        return Chunk(*(None if part is None else _safe_indexing(part, which) for part in self))
 
 
 class BadLineError(ValueError):
@@ -80,6 +85,10 @@ class BadLineError(ValueError):
 
 class BadRow(Exception):  # noqa: N818 (a reason, which becomes a BadLineError)
     """Why a line is no row; the caller knows the line's number."""
+
+
+class BadHeader(BadRow):
+    """Why a line does not name columns: it cannot be skipped."""
 
 
 @dataclass
@@ -141,9 +150,10 @@ class ChunkReader(ABC):
     n_bytes : int
         Size of the files on disk.
     position : int
-        Bytes of them that the iterator begun last has read.
+        Bytes of them, compressed as they are, that the iterator begun last has read. Every iterator
+        has its own ``position`` and ``n_skipped``.
     n_skipped : int
-        Malformed lines that it has skipped.
+        Malformed lines that it has skipped; only text has any.
 
     Examples
     --------
@@ -254,20 +264,16 @@ def rechunked(parts: Iterable[Chunk], chunk_rows: int) -> Generator[Chunk, None,
     n_held = 0
     for part in parts:
         rest = part
-        while n_held + len(rest.X) >= chunk_rows:
+        while n_held + rest.X.shape[0] >= chunk_rows:
             n_missing = chunk_rows - n_held
-            yield joined([*held, _rows(rest, slice(n_missing))])
+            yield joined([*held, rest.rows(slice(n_missing))])
             held, n_held = [], 0
-            rest = _rows(rest, slice(n_missing, None))
-        if len(rest.X):
+            rest = rest.rows(slice(n_missing, None))
+        if rest.X.shape[0]:
             held.append(rest)
-            n_held += len(rest.X)
+            n_held += rest.X.shape[0]
     if held:
         yield joined(held)
-
-
-def _rows(chunk: Chunk, rows: slice) -> Chunk:
-    return Chunk(*(None if part is None else part[rows] for part in chunk))
 
 
 def joined(chunks: Iterable[Chunk]) -> Chunk:
@@ -314,3 +320,28 @@ class TextReader(ChunkReader):
         if progress.n_skipped:
             lines = "line was" if progress.n_skipped == 1 else "lines were"
             warn(f"{self.path}: {progress.n_skipped} malformed {lines} skipped.")
+
+    def _one_by_one(
+        self,
+        line: int,
+        records: Iterable[bytes],
+        read: Callable[[bytes], list],
+        chunk_of: Callable[[list], Chunk],
+        progress: ReadProgress,
+    ) -> Generator[Chunk, None, None]:
+        """Rows that are read record by record, from a line on; malformed ones are skipped."""
+        rows: list = []
+        for record in records:
+            n_lines = record.count(b"\n")
+            try:
+                rows += read(record)
+            except BadRow as reason:
+                if rows:  # those before it come first
+                    yield chunk_of(rows)
+                    rows = []
+                if self.on_bad == "raise" or isinstance(reason, BadHeader):
+                    raise BadLineError(self.path, line, str(reason)) from None
+                progress.n_skipped += n_lines
+            line += n_lines
+        if rows:
+            yield chunk_of(rows)

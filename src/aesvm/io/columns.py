@@ -6,8 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from aesvm.io.base import is_whole
 
 #: A column by its name, or by its position; negative ones count from the end.
@@ -18,9 +16,6 @@ LONGEST = 1000
 
 #: Doubles tell all integers apart below this, and not above.
 TOO_LARGE = 2.0**53
-
-#: Its bits, moved up by one, so that there is no sign.
-TOO_LARGE_BITS = np.float64(TOO_LARGE).view(np.uint64) << np.uint64(1)
 
 
 @dataclass(frozen=True)

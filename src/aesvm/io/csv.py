@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Generator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from aesvm.io import files
 from aesvm.io.base import (
     CHUNK_ROWS,
+    BadHeader,
     BadLineError,
     BadRow,
     Chunk,
@@ -41,6 +43,9 @@ _START, _INDENTED, _PLAIN, _QUOTED, _CLOSED = range(5)
 _COLUMNS_PER_BLOCK = 256
 
 CLASSES = ("auto", "numbers", "strings")
+
+#: Features, class and weight.
+Row = tuple[list[float], Any, float | None]
 
 
 class CSVReader(TextReader):
@@ -84,13 +89,8 @@ class CSVReader(TextReader):
     ----------
     feature_names : list of str or None
         The columns of X; None without a header. Asking for them reads the header.
-    n_bytes : int
-        Size of the file.
-    position : int
-        Bytes of the file, compressed as it is, that the iterator begun last has read. Every
-        iterator has its own ``position`` and ``n_skipped``.
-    n_skipped : int
-        Malformed lines that it has skipped.
+    n_bytes, position, n_skipped : int
+        See :class:`ChunkReader`.
 
     Raises
     ------
@@ -196,7 +196,7 @@ class _Table:
         for line, block, ends, plain in self._blocks():
             begin = 0
             while (self.columns is None or self.strings is None) and len(ends):
-                yield from self._read_in_python(line, block, begin, ends[:1])
+                yield from self._in_python(line, block, begin, ends[:1])
                 line += block.count(b"\n", begin, ends[0])
                 begin, ends = int(ends[0]), ends[1:]
             if not len(ends):
@@ -206,7 +206,7 @@ class _Table:
                     raise _Unusual
                 yield self._read(block[begin:])
             except _Unusual:
-                yield from self._read_in_python(line, block, begin, ends)
+                yield from self._in_python(line, block, begin, ends)
 
     def _blocks(self) -> Generator[tuple[int, bytes, NDArray[np.int64], bool], None, None]:
         """Whole rows: the number of their first line, their bytes, their ends, and if plain."""
@@ -301,45 +301,28 @@ class _Table:
         weights = None if columns.weight is None else numbers(columns.weight).copy()
         return Chunk(X, y, weights)
 
-    def _read_in_python(
+    def _in_python(
         self, line: int, block: bytes, begin: int, ends: NDArray[np.int64]
     ) -> Generator[Chunk, None, None]:
-        """The rows of a part of a block one by one, up to an error, without skipped ones."""
-        rows: list[tuple[list[float], Any, float | None]] = []
-        blanks = b" \t\r\n".replace(self.reader.delimiter.encode(), b"")
-        error = None
-        for end in ends.tolist():
-            record = block[begin:end]
-            n_lines = record.count(b"\n")
-            try:
-                if record.strip(blanks):
-                    rows += self._rows_of(record)
-            except BadRow as reason:
-                unnamed = self.columns is None and self.reader.header
-                if self.reader.on_bad == "raise" or unnamed:
-                    error = BadLineError(self.reader.path, line, str(reason))
-                    break
-                self.progress.n_skipped += n_lines
-            line += n_lines
-            begin = end
-        if rows:
-            X, y, weights = zip(*rows, strict=True)
-            yield Chunk(
-                np.array(X),
-                None if y[0] is None else np.array(y),
-                None if weights[0] is None else np.array(weights),
-            )
-        if error is not None:
-            raise error
+        """The rows of a part of a block, one by one."""
+        records = (block[a:b] for a, b in pairwise([begin, *ends.tolist()]))
+        return self.reader._one_by_one(line, records, self._rows_of, _chunk_of, self.progress)
 
-    def _rows_of(self, record: bytes) -> list[tuple[list[float], Any, float | None]]:
-        """The row of a record, or none where it is the header."""
-        fields = self._fields(record)
-        if self.columns is None:
-            self.columns = self._named(fields)
-            if self.reader.header:
-                return []
-        return [self._row(fields)]
+    def _rows_of(self, record: bytes) -> list[Row]:
+        """The row of a record, or none where it is blank or the header."""
+        if not record.strip(b" \t\r\n".replace(self.reader.delimiter.encode(), b"")):
+            return []
+        if self.columns is not None:
+            return [self._row(self._fields(record))]
+        if not self.reader.header:
+            fields = self._fields(record)
+            self.columns = self._named([str(number) for number in range(len(fields))])
+            return [self._row(fields)]
+        try:
+            self.columns = self._named(self._fields(record))
+        except BadRow as reason:
+            raise BadHeader(str(reason)) from None
+        return []
 
     def _fields(self, record: bytes) -> list[str]:
         text = record.decode("utf-8", errors="surrogateescape")
@@ -357,9 +340,8 @@ class _Table:
             raise BadRow(f"it is not {delimiter!r}-separated: {error}") from None
         return [field.strip(" \t") for field in fields]
 
-    def _named(self, fields: list[str]) -> Columns:
+    def _named(self, names: list[str]) -> Columns:
         reader = self.reader
-        names = fields if reader.header else [str(i) for i in range(len(fields))]
         columns = reader.wanted.found(names, reader.path)
         if reader.wanted.features is None and "" in columns.feature_names:
             raise ValueError(
@@ -368,7 +350,7 @@ class _Table:
             )
         return columns
 
-    def _row(self, fields: list[str]) -> tuple[list[float], Any, float | None]:
+    def _row(self, fields: list[str]) -> Row:
         assert self.columns is not None
         columns = self.columns
         if len(fields) != len(columns.names):
@@ -398,6 +380,15 @@ class _Table:
                     raise BadRow(f'{too_large(label)}, and classes="strings" does')
             self.strings = strings
         return values, target, weight
+
+
+def _chunk_of(rows: list[Row]) -> Chunk:
+    X, y, weights = zip(*rows, strict=True)
+    return Chunk(
+        np.array(X),
+        None if y[0] is None else np.array(y),
+        None if weights[0] is None else np.array(weights),
+    )
 
 
 def _labels(column: Any) -> NDArray[np.str_]:

@@ -28,10 +28,12 @@ LONGEST_LINE = 1 << 26
 BOM = b"\xef\xbb\xbf"
 
 
-def line_blocks(path: Path, progress: ReadProgress) -> Generator[bytes, None, None]:
+def line_blocks(
+    path: Path, progress: ReadProgress, n_bytes: int | None = None
+) -> Generator[bytes, None, None]:
     """The text in blocks that end with a newline, the file's last line included.
 
-    A byte order mark is dropped.
+    A byte order mark is dropped. Blocks have some ``n_bytes``, by default ``BLOCK_BYTES``.
 
     Raises
     ------
@@ -40,11 +42,12 @@ def line_blocks(path: Path, progress: ReadProgress) -> Generator[bytes, None, No
     BadRow
         Where the line after the last block does not end.
     """
+    n_bytes = max(1, BLOCK_BYTES if n_bytes is None else n_bytes)
     first = True
     held: list[bytes] = []  # a line that has not ended
     held_bytes = 0
     with FileIO(path) as file:
-        for text in _text(file, path, progress):
+        for text in _text(file, path, progress, n_bytes):
             end = text.rfind(b"\n") + 1
             if end:
                 block = b"".join([*held, text[:end]])
@@ -62,7 +65,9 @@ def line_blocks(path: Path, progress: ReadProgress) -> Generator[bytes, None, No
         yield last + b"\n"
 
 
-def _text(file: FileIO, path: Path, progress: ReadProgress) -> Generator[bytes, None, None]:
+def _text(
+    file: FileIO, path: Path, progress: ReadProgress, n_bytes: int
+) -> Generator[bytes, None, None]:
     """The text of a file as it comes, up to the size that it had when it was opened.
 
     A file that is being written to may end in a part of a line. Some files have no known size.
@@ -72,10 +77,10 @@ def _text(file: FileIO, path: Path, progress: ReadProgress) -> Generator[bytes, 
     file.seek(0)
     for known, (name, decompressor) in _DECOMPRESSORS.items():
         if magic.startswith(known):
-            yield from _decompressed(file, path, progress, name, decompressor)
+            yield from _decompressed(file, path, progress, n_bytes, name, decompressor)
             return
     left = size
-    while text := file.read(min(BLOCK_BYTES, left)):
+    while text := file.read(min(n_bytes, left)):
         progress.position += len(text)
         left -= len(text)
         yield text
@@ -87,7 +92,7 @@ def _text(file: FileIO, path: Path, progress: ReadProgress) -> Generator[bytes, 
 
 
 def _decompressed(
-    file: FileIO, path: Path, progress: ReadProgress, name: str, decompressor: Any
+    file: FileIO, path: Path, progress: ReadProgress, n_bytes: int, name: str, decompressor: Any
 ) -> Generator[bytes, None, None]:
     def read() -> bytes:
         data = file.read(COMPRESSED_BYTES)
@@ -99,7 +104,7 @@ def _decompressed(
         stream = decompressor()
         while True:
             try:
-                text = stream.decompress(data, BLOCK_BYTES)
+                text = stream.decompress(data, n_bytes)
             except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
                 raise ValueError(f"{path}: the {name} data is damaged ({error}).") from error
             if text:
@@ -157,17 +162,6 @@ def written_whole(path: str | os.PathLike) -> Iterator[IO[bytes]]:
     Where that fails, or is interrupted, the file that was there before is as it was, and nothing
     else is left. The new file has the permissions of the old one. A pipe, a device or a file that
     is open already (``/dev/fd/3``) is written to as it is.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from aesvm.io.files import written_whole
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with written_whole(Path(folder, "file")) as file:
-    ...         _ = file.write(b"text")
-    ...     Path(folder, "file").read_bytes()
-    b'text'
     """
     target = checked_output_path(path)
     is_open = _DESCRIPTOR.fullmatch(str(target))
@@ -205,18 +199,7 @@ def checked_output_path(path: str | os.PathLike) -> Path:
 
 
 def check_writable(path: str | os.PathLike) -> None:
-    """Raise the ``OSError`` that ``written_whole`` would end with, where it cannot even begin.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from aesvm.io.files import check_writable
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     check_writable(Path(folder, "file"))
-    ...     list(Path(folder).iterdir())
-    []
-    """
+    """Raise the ``OSError`` that ``written_whole`` would end with, where it cannot even begin."""
     target = checked_output_path(path)
     is_open = _DESCRIPTOR.fullmatch(str(target))
     if not is_open and (not target.exists() or target.is_file()):

@@ -182,8 +182,8 @@ def load_libsvm_model(path: str | os.PathLike, *, n_features: int | None = None)
     with open(path, encoding="ascii", errors="replace", newline="\n") as file:
         reading = _Reading(path, file)
         header = reading.header()
-        coefs, indptr, indices, values = reading.vectors(header)
-    return _estimator(header, coefs, indptr, indices, values, n_features)
+        coefs, vectors = reading.vectors(header)
+    return _estimator(header, coefs, vectors, n_features)
 
 
 def whole_labels(classes: NDArray) -> list[int]:
@@ -299,8 +299,8 @@ class _Reading:
             )
         return found
 
-    def vectors(self, header: dict[str, Any]) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-        """Coefficients, and the vectors as CSR."""
+    def vectors(self, header: dict[str, Any]) -> tuple[NDArray, sp.csr_array]:
+        """Coefficients, and the vectors; with a precomputed kernel the numbers of their rows."""
         n_coefs = header["nr_class"] - 1
         precomputed = header["kernel_type"] == "precomputed"
         coefs: list[list[float]] = []
@@ -323,13 +323,18 @@ class _Reading:
                 values.append(self.number(value))
                 last = place
             ends.append(len(indices))
-            if precomputed and not (ends[-1] - ends[-2] == 1 and last == 0 and _is_row(values[-1])):
+            is_one = ends[-1] - ends[-2] == 1 and last == 0
+            if precomputed and not (
+                is_one and values[-1].is_integer() and 1 <= values[-1] <= _LARGEST
+            ):
                 self.fail("with a precomputed kernel, a vector is 0:number of its row")
         n_wanted = header["total_sv"]
         if len(coefs) != n_wanted:
             self.fail(f"the file is truncated: it has {len(coefs)} of {n_wanted} support vectors")
         table = np.array(coefs, dtype=np.float64).reshape(len(coefs), n_coefs)
-        return table, np.array(ends), np.array(indices, dtype=np.int64), np.array(values)
+        columns = np.array(indices, dtype=np.int64) + precomputed
+        shape = len(coefs), int(columns.max(initial=-1)) + 1
+        return table, sp.csr_array((np.array(values), columns, np.array(ends)), shape=shape)
 
     def wholes(self, words: list[str], least: int) -> list[int]:
         """Whole numbers that LIBSVM can hold."""
@@ -349,22 +354,13 @@ class _Reading:
         return value
 
 
-def _is_row(value: float) -> bool:
-    return value == int(value) and 1 <= value <= _LARGEST
-
-
 def _estimator(
-    header: dict[str, Any],
-    coefs: NDArray,
-    indptr: NDArray,
-    indices: NDArray,
-    values: NDArray,
-    n_features: int | None,
+    header: dict[str, Any], coefs: NDArray, read: sp.csr_array, n_features: int | None
 ) -> Any:
     """A fitted estimator of what a file has."""
     kernel = header["kernel_type"]
     precomputed = kernel == "precomputed"
-    places = values.astype(np.int64) - 1 if precomputed else indices
+    places = read.data.astype(np.int64) - 1 if precomputed else read.indices
     width = _width(places, n_features)
     n_vectors = len(coefs)
     labels = np.array(header.get("label", []), dtype=np.int64)
@@ -376,7 +372,8 @@ def _estimator(
     sign = -1.0 if len(labels) == 2 else 1.0  # as scikit-learn has it: see one_vs_one
     vectors: Any = np.empty((0, 0))
     if not precomputed:
-        vectors = sp.csr_array((values, indices, indptr), shape=(n_vectors, width))[order]
+        read.resize((n_vectors, width))
+        vectors = read[order]
         if vectors.nnz >= _DENSE_SHARE * n_vectors * width:
             vectors = vectors.toarray()
     given = {key: header[key] for key in _KERNEL_PARAMETERS.get(kernel, ())}

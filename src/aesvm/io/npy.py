@@ -36,13 +36,8 @@ class NpyReader(ChunkReader):
 
     Attributes
     ----------
-    n_bytes : int
-        Size of the files.
-    position : int
-        Bytes of the files that the iterator begun last has handed out, in proportion to its
-        rows. Every iterator has its own ``position``.
-    n_skipped : int
-        Always 0.
+    n_bytes, position, n_skipped : int
+        See :class:`ChunkReader`.
 
     Raises
     ------

@@ -54,13 +54,8 @@ class ParquetReader(ChunkReader):
     ----------
     feature_names : list of str
         The columns of X. Asking for them reads the end of the first file.
-    n_bytes : int
-        Size of the files.
-    position : int
-        Bytes of the files that the iterator begun last has read, in proportion to each file's
-        rows. Every iterator has its own ``position``.
-    n_skipped : int
-        Always 0.
+    n_bytes, position, n_skipped : int
+        See :class:`ChunkReader`.
 
     Raises
     ------

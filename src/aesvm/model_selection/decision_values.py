@@ -52,20 +52,11 @@ class EvaluatedSVM:
     """Takes the place of a fitted SVM while it is scored: it knows decision values at some rows.
 
     Its predictions there are made of these; all else is that of the SVM.
-
-    Parameters
-    ----------
-    svm : estimator
-        Fitted.
-
-    Attributes
-    ----------
-    evaluated : list of (X, model)
-        The very objects that predictions will be asked for, and models with decision values there.
     """
 
     def __init__(self, svm: Any) -> None:
         self.svm = svm
+        #: The very rows that predictions will be asked for, with models that know their values.
         self.evaluated: list[tuple[Any, EvaluatedPairs | EvaluatedMachine]] = []
 
     def __getattr__(self, name: str) -> Any:
@@ -86,15 +77,8 @@ def with_decision_values(
 ) -> list[EvaluatedPairs | EvaluatedMachine] | None:
     """The models with their decision values at X; None where these would be too many to hold.
 
-    Parameters
-    ----------
-    models : sequence of PairwiseModel or of MachineModel
-        Trained on the same rows, with the same kernel.
-    rows : ndarray or CSR matrix
-        These rows, valid; not used where the kernel is precomputed.
-    X : ndarray or CSR matrix
-        Valid rows to predict.
-    n_jobs : int or None
+    All have the same kernel, and were trained on ``rows``, which are not used where that is
+    precomputed.
     """
     first = models[0]
     n_outputs = len(first.intercept)

@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.metrics._scorer import _BaseScorer, _MultimetricScorer, _PassthroughScorer
 from sklearn.model_selection._validation import _fit_and_score, _score
 from sklearn.pipeline import Pipeline
@@ -128,15 +128,17 @@ def evaluate_paths(
 ) -> Iterator[tuple[Path, list[Result]]]:
     """Fit and score the candidates of paths on a fold, path by path.
 
-    The paths are fitted to the same rows. ``n_candidates``: of the search, for lines of output.
+    ``n_candidates``: of the search, for lines of output.
     """
+    held: dict[int, _FoldRows | None] = {}
 
-    @cache
-    def rows() -> _FoldRows | None:
-        return _FoldRows.of(search, fold, paths[0].params[0])
+    def rows_of(path: Path) -> _FoldRows | None:
+        if path.rows not in held:
+            held[path.rows] = _FoldRows.of(search, fold, path.params[0])
+        return held[path.rows]
 
     for path in paths:
-        evaluate = partial(_evaluate, search, fold, rows, path, n_candidates)
+        evaluate = partial(_evaluate, search, fold, rows_of, path, n_candidates)
         yield path, _kept(search, fold, path, evaluate)
 
 
@@ -225,13 +227,13 @@ class _FoldRows:
 def _evaluate(
     search: Search,
     fold: Fold,
-    rows_of_fold: Callable[[], _FoldRows | None],
+    rows_of: Callable[[Path], _FoldRows | None],
     path: Path,
     n_candidates: int,
 ) -> list[Result]:
     """Fit and score the candidates of a path on a fold."""
     started = time.perf_counter()
-    rows = rows_of_fold()
+    rows = rows_of(path)
     alone = partial(_alone, search, fold, n_candidates)
     n_left = 0 if search.budget is None else search.budget.n_left[path.numbers[0], fold.number]
     if rows is None:
@@ -325,40 +327,24 @@ def _evaluated(search: Search, rows: _FoldRows, fitted: list[Any]) -> list[Any]:
     return found
 
 
-class _Transformed(TransformerMixin, BaseEstimator):
-    """Takes the place of the steps before the SVM: returns rows that they have transformed."""
-
-    def __init__(self, rows: _FoldRows) -> None:
-        self.rows = rows
-
-    def transform(self, X: Any) -> Any:
-        for part in (self.rows.train, self.rows.test):
-            if X is part.X:
-                return part.transformed
-        return Pipeline(self.rows.steps).transform(X)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
 def _scores(
     search: Search, fold: Fold, rows: _FoldRows, params: dict[str, Any], svm: Any
 ) -> dict[str, Any]:
     estimator = svm
-    if isinstance(search.estimator, Pipeline):
+    # where predictions alone count, rows need not go through the steps before the SVM again
+    alone = search.scores_predictions and type(search.estimator) is Pipeline
+    if isinstance(search.estimator, Pipeline) and not alone:
         estimator = _candidate(search, params)
-        steps: list[tuple[str, Any]] = list(rows.steps)
-        if rows.steps and search.scores_predictions:
-            steps = [("transformed", _Transformed(rows))]
-        estimator.steps = [*steps, (estimator.steps[-1][0], svm)]
+        estimator.steps = [*rows.steps, (estimator.steps[-1][0], svm)]
     scored = {"test_scores": (rows.test, fold.test)}
     if search.return_train_score:
         scored["train_scores"] = rows.train, fold.train
     found = {}
     for name, (part, numbers) in scored.items():
         given = _check_method_params(search.X, params=search.score_params, indices=numbers)
-        # a function that scores may change its rows: it gets copies
-        X, y = (part.X, part.y) if search.scores_predictions else map(_fresh, part[:2])
+        X, y = (part.transformed if alone else part.X), part.y
+        if not search.scores_predictions:  # a function that scores may change its rows
+            X, y = _fresh(X), _fresh(y)
         found[name] = _score(estimator, X, y, search.scorer, given, search.error_score)
     return found
 
@@ -369,28 +355,16 @@ def _say(
     """Print a line about a fit, in scikit-learn's form; ``which``: of the candidates."""
     if search.verbose < 2:
         return
-    where = scores = ""
-    if search.verbose > 2:
-        where = f" {fold.number + 1}/{fold.n_folds}"
-        scores = _scores_text(result)
-    if search.verbose > 9:
-        where += f"; {which}"
-    values = ", ".join(f"{name}={params[name]}" for name in sorted(params))
+    where = f" {fold.number + 1}/{fold.n_folds}" if search.verbose > 2 else ""
+    where += f"; {which}" if search.verbose > 9 else ""
+    said = [f"{name}={params[name]}" for name in sorted(params)]
+    for key in ("train_scores", "test_scores"):
+        scores = result.get(key) if search.verbose > 2 else None
+        for name, value in sorted((scores if isinstance(scores, dict) else {"": scores}).items()):
+            said += [] if value is None else [f"{key[:-1]} {name}".rstrip() + f"={value:.3f}"]
     seconds = result["fit_time"] + result["score_time"]
-    line = f"{values};{scores} total time={seconds:6.1f}s"
+    line = f"{', '.join(said)}; total time={seconds:6.1f}s"
     print(f"[CV{where}] END {line:.>{max(0, 80 - len(where) - 9)}}", flush=True)
-
-
-def _scores_text(result: dict[str, Any]) -> str:
-    test, train = result["test_scores"], result.get("train_scores")
-    if not isinstance(test, dict):
-        both = f"(train={train:.3f}, test={test:.3f})" if train is not None else f"{test:.3f}"
-        return f", score={both}"
-    each = []
-    for name in sorted(test):
-        of_train = f"train={train[name]:.3f}, " if train is not None else ""
-        each.append(f"{name}: ({of_train}test={test[name]:.3f})")
-    return f" {' '.join(each)}"
 
 
 def _alone(

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import loguniform
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import indexable
+from sklearn.utils import _safe_indexing, indexable
 
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import from_gpu, validated_rows
@@ -164,9 +164,7 @@ def _transformed_sample(estimator: Any, X: Any, y: Any) -> Any:
     at = np.sort(np.random.default_rng(0).permutation(n_rows)[:_SAMPLE])
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         X = clone(Pipeline(estimator.steps[:-1])).fit_transform(X, y)
-    if hasattr(X, "iloc"):
-        return X.iloc[at]
-    return X[at] if hasattr(X, "shape") else np.asarray(X)[at]
+    return _safe_indexing(X if hasattr(X, "shape") else np.asarray(X), at)
 
 
 def _gammas(rows: Any) -> tuple[float, float]:

@@ -36,16 +36,7 @@ class Path(NamedTuple):
 
 
 def paths_of(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Path]:
-    """Put candidates into paths; an estimator of another package is alone in its path.
-
-    Examples
-    --------
-    >>> from aesvm import AESVC
-    >>> from aesvm.model_selection.paths import paths_of
-    >>> grid = [{"C": C, "gamma": gamma} for C in (10, 1) for gamma in (0.1, 0.2)]
-    >>> [path.numbers for path in paths_of(AESVC(), grid)]
-    [[2, 0], [3, 1]]
-    """
+    """Put candidates into paths; an estimator of another package is alone in its path."""
     paths: dict[Hashable, list[tuple[float, int, dict[str, Any]]]] = {}
     rows_of: dict[Hashable, Hashable] = {}
     for number, params in enumerate(candidates):
@@ -105,16 +96,7 @@ def svm_of(estimator: Any, params: dict[str, Any]) -> tuple[str, Any]:
 
 
 def last_step(estimator: Any) -> tuple[str, Any]:
-    """The last step of a pipeline, however deep, with the prefix of its parameters' names.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from aesvm import AESVC
-    >>> from aesvm.model_selection.paths import last_step
-    >>> last_step(make_pipeline(AESVC(C=2.0)))
-    ('aesvc__', AESVC(C=2.0))
-    """
+    """The last step of a pipeline, however deep, with the prefix of its parameters' names."""
     prefix = ""
     while isinstance(estimator, Pipeline):
         name, estimator = estimator.steps[-1]
@@ -175,36 +157,9 @@ def fit_path(
 
     Each fit starts from the solution of the one before, and takes over its kernel values and
     representative sets. So the settings should have one kernel, and C should rise. The models are
-    those of separate fits, to within ``tol``. They have no certificate.
-
-    Parameters
-    ----------
-    estimator : estimator
-        An SVM of aesvm; it is not changed.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,) or None
-    settings : iterable of dict
-        Parameters of the estimator, fit by fit.
-    shared : SharedWork, default=None
-        What paths with other kernels have computed from the same rows.
-    seconds : callable, default=None
-        Returns the time that the next fit may take, where less than its ``time_limit``.
-    **fit_params : dict
-        Parameters of ``fit``.
-
-    Returns
-    -------
-    fits : list of PathFit
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from aesvm import AESVC
-    >>> from aesvm.model_selection.paths import fit_path
-    >>> X, y = make_moons(300, noise=0.2, random_state=0)
-    >>> fits = fit_path(AESVC(gamma=1.0), X, y, [{"C": C} for C in (0.1, 1.0, 10.0)])
-    >>> [fit.svm.C for fit in fits]
-    [0.1, 1.0, 10.0]
+    those of separate fits, to within ``tol``. They have no certificate. ``shared``: what paths with
+    other kernels have computed from the same rows. ``seconds``: returns the time that the next fit
+    may take, where it is less than its ``time_limit``.
     """
     shared = SharedWork(in_search=True) if shared is None else shared
     fits = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterable
 from math import ceil, floor, log
@@ -32,10 +33,41 @@ _CONSTRAINTS: dict[str, list] = {
     "time_limit": [None, Seconds()],
 }
 
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _with_our_parameters(**changed: Any) -> Callable[[type], Any]:
+    """Give a search our parameters beside those of scikit-learn's; some have other defaults.
+
+    scikit-learn reads the parameters of an estimator from its signature, which names them all.
+    """
+
+    def decorated(search: Any) -> Any:
+        theirs = search.__init__
+        known = dict(inspect.signature(theirs).parameters)
+        for name, value in changed.items():
+            known[name] = known[name].replace(default=value)
+        ours = [inspect.Parameter(name, _KEYWORD, default=None) for name in _CONSTRAINTS]
+
+        def initialize(
+            self: Any, *values: Any, memory: Any = None, time_limit: Any = None, **others: Any
+        ) -> None:
+            theirs(self, *values, **{**changed, **others})
+            self.memory, self.time_limit = memory, time_limit
+
+        whole: Any = initialize
+        whole.__signature__ = inspect.Signature([*known.values(), *ours])
+        whole.__name__ = "__init__"
+        search.__init__ = whole
+        return search
+
+    return decorated
+
 
 # SharedSearch stands second: the fit of scikit-learn's halving calls the next one, which is ours.
 
 
+@_with_our_parameters()
 class AEGridSearchCV(GridSearchCV, SharedSearch):
     """Search over a grid of parameters, whose fits share their work.
 
@@ -109,37 +141,6 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         **_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Any,
-        *,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        refit: Any = True,
-        cv: Any = None,
-        verbose: int = 0,
-        pre_dispatch: Any = "2*n_jobs",
-        error_score: Any = np.nan,
-        return_train_score: bool = False,
-        memory: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            param_grid,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.memory = memory
-        self.time_limit = time_limit
-
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
 
@@ -147,6 +148,7 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         _search_all(self, ParameterGrid(self.param_grid_), evaluate_candidates, callback_ctx)
 
 
+@_with_our_parameters()
 class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     """Search over random candidates, whose fits share their work; see :class:`AEGridSearchCV`.
 
@@ -163,21 +165,15 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     n_iter, scoring, n_jobs, refit, cv, verbose, pre_dispatch, random_state, error_score, \
     return_train_score
         As for ``RandomizedSearchCV``.
-    memory : str, os.PathLike or object with the joblib.Memory interface, default=None
-        See :class:`AEGridSearchCV`.
-    time_limit : float, default=None
+    memory, time_limit
         See :class:`AEGridSearchCV`.
 
     Attributes
     ----------
-    cv_results_ : dict of ndarrays
-        See :class:`AEGridSearchCV`.
     param_distributions_ : dict or list of dicts
         What candidates were drawn from.
-    cut_short_ : str
-        What the ``time_limit`` has cut short; empty where it was long enough.
-    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
-        And all others of ``RandomizedSearchCV``.
+    cv_results_, cut_short_
+        See :class:`AEGridSearchCV`. And all others of ``RandomizedSearchCV``.
 
     Examples
     --------
@@ -198,41 +194,6 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         **_CONSTRAINTS,
     }
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_distributions: Any,
-        *,
-        n_iter: int = 10,
-        scoring: Any = None,
-        n_jobs: int | None = None,
-        refit: Any = True,
-        cv: Any = None,
-        verbose: int = 0,
-        pre_dispatch: Any = "2*n_jobs",
-        random_state: Any = None,
-        error_score: Any = np.nan,
-        return_train_score: bool = False,
-        memory: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            param_distributions,
-            n_iter=n_iter,
-            scoring=scoring,
-            n_jobs=n_jobs,
-            refit=refit,
-            cv=cv,
-            verbose=verbose,
-            pre_dispatch=pre_dispatch,
-            random_state=random_state,
-            error_score=error_score,
-            return_train_score=return_train_score,
-        )
-        self.memory = memory
-        self.time_limit = time_limit
-
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_distributions_ = self.param_distributions
         if self.param_distributions == "svm":
@@ -245,6 +206,7 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         _search_all(self, drawn, evaluate_candidates, callback_ctx)
 
 
+@_with_our_parameters(return_train_score=False)
 class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     """Search over a grid by halving, whose fits share their work; see :class:`AEGridSearchCV`.
 
@@ -266,23 +228,15 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     factor, max_resources, min_resources, aggressive_elimination, cv, scoring, refit, error_score, \
     return_train_score, random_state, n_jobs, verbose
         As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
-    memory : str, os.PathLike or object with the joblib.Memory interface, default=None
-        See :class:`AEGridSearchCV`.
-    time_limit : float, default=None
+    memory, time_limit
         See :class:`AEGridSearchCV`.
 
     Attributes
     ----------
-    cv_results_ : dict of ndarrays
-        See :class:`AEGridSearchCV`.
-    param_grid_ : dict or list of dicts
-        The grid that was searched.
     n_candidates_, n_resources_ : list of int
         Of each round. With ``resource="hull_tol"``, how many times finer than in the first.
-    cut_short_ : str
-        What the ``time_limit`` has cut short; empty where it was long enough.
-    best_estimator_, best_score_, best_params_, best_index_, scorer_, n_splits_, refit_time_
-        And all others of ``HalvingGridSearchCV``.
+    cv_results_, param_grid_, cut_short_
+        See :class:`AEGridSearchCV`. And all others of ``HalvingGridSearchCV``.
 
     Examples
     --------
@@ -304,47 +258,6 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         "factor": [Interval(Real, 1, None, closed="neither")],
         **_CONSTRAINTS,
     }
-
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Any,
-        *,
-        factor: float = 3,
-        resource: str = "n_samples",
-        max_resources: Any = "auto",
-        min_resources: Any = "exhaust",
-        aggressive_elimination: bool = False,
-        cv: Any = 5,
-        scoring: Any = None,
-        refit: Any = True,
-        error_score: Any = np.nan,
-        return_train_score: bool = False,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        memory: Any = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(
-            estimator,
-            param_grid,
-            factor=factor,
-            resource=resource,
-            max_resources=max_resources,
-            min_resources=min_resources,
-            aggressive_elimination=aggressive_elimination,
-            cv=cv,
-            scoring=scoring,
-            refit=refit,
-            error_score=error_score,
-            return_train_score=return_train_score,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.memory = memory
-        self.time_limit = time_limit
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)

@@ -66,7 +66,7 @@ _NO_MATTER = ("n_jobs", "verbose")
 
 
 class _Task(NamedTuple):
-    """A task for joblib: paths to fit and score on a fold, all fitted to the same rows."""
+    """A task for joblib: paths to fit and score on a fold."""
 
     fold: Fold
     paths: list[Path]
@@ -364,19 +364,23 @@ class _Evaluations:
         progress = _SearchProgress(self.owner, context, len(candidates) * len(folds))
         n_workers = joblib.effective_n_jobs(self.owner.n_jobs)
         paths = paths_of(self.search.estimator, candidates)
+        search = self.search
         if self.until is None:
-            each = _each(self.owner, self.search, _tasks(paths, folds, n_workers), len(candidates))
+            tasks = _tasks(paths, folds, n_workers)
         else:
             # a grid is tried from its middle, and what was tried before from the best on
             order = _from_the_middle(len(paths))
             if self.out:
                 order = sorted(order, key=lambda at: -max(paths[at].numbers))
-            tasks = [_Task(fold, [paths[at]]) for fold in folds for at in order]
+            together = [[paths[at] for at in order]]
+            if n_workers > 1:
+                together = [[path] for path in together[0]]
+            tasks = [_Task(fold, some) for fold in folds for some in together]
             now = time.time()
             shared_until = now + (self.until - now) / n_rounds
             budget = Budget(self.until, shared_until, n_workers, _fits_left(tasks))
-            search = replace(self.search, budget=budget)
-            each = _each(self.owner, search, tasks, len(candidates))
+            search = replace(search, budget=budget)
+        each = _each(self.owner, search, tasks, len(candidates), n_workers)
         for fold, path, results in each:
             for number, result in zip(path.numbers, results, strict=True):
                 found[number, fold] = result
@@ -387,29 +391,18 @@ class _Evaluations:
 
 
 def _each(
-    owner: Any, search: Search, tasks: list[_Task], n_candidates: int
+    owner: Any, search: Search, tasks: list[_Task], n_candidates: int, n_workers: int
 ) -> Iterator[tuple[int, Path, list[Result]]]:
     """The results of every path on every fold, as they come."""
-    if joblib.effective_n_jobs(owner.n_jobs) > 1:
+    if n_workers > 1:
         work = (delayed(_evaluate)(search, task, n_candidates) for task in tasks)
         for number, evaluated in _parallel(owner)(work):
             for path, results in evaluated:
                 yield number, path, results
         return
-    shared: dict[tuple[int, int], Iterator[tuple[Path, list[Result]]]] = {}
-    of_rows: dict[tuple[int, int], list[Path]] = defaultdict(list)
     for fold, paths in tasks:
-        of_rows[fold.number, paths[0].rows] += paths
-    n_left = {key: len(paths) for key, paths in of_rows.items()}
-    for fold, paths in tasks:
-        key = fold.number, paths[0].rows
-        if key not in shared:
-            shared[key] = evaluate_paths(search, fold, of_rows[key], n_candidates)
-        for _ in paths:
-            yield fold.number, *next(shared[key])
-            n_left[key] -= 1
-        if not n_left[key]:
-            del shared[key]  # with what its fits have in common
+        for path, results in evaluate_paths(search, fold, paths, n_candidates):
+            yield fold.number, path, results
 
 
 def _parallel(owner: Any) -> Any:
@@ -432,11 +425,12 @@ def _from_the_middle(n: int) -> list[int]:
 
 
 def _fits_left(tasks: list[_Task]) -> dict[tuple[int, int], int]:
-    """How many fits there are from a task on, by its first candidate and fold."""
+    """How many fits there are from a path on, by its first candidate and fold."""
     left, n_left = {}, 0
-    for fold, (path,) in reversed(tasks):
-        n_left += len(path.numbers)
-        left[path.numbers[0], fold.number] = n_left
+    for fold, paths in reversed(tasks):
+        for path in reversed(paths):
+            n_left += len(path.numbers)
+            left[path.numbers[0], fold.number] = n_left
     return left
 
 

@@ -13,18 +13,6 @@ def machine_in(estimator: Any, display: type, *wanted: str) -> Any:
     """The best estimator of a search, the last step of a pipeline, or what is neither.
 
     It is fitted, and has one of the attributes that are wanted.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import make_moons
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> from aesvm import AESVC
-    >>> from aesvm.plotting import CertificateDisplay
-    >>> from aesvm.plotting.fitted import machine_in
-    >>> pipe = make_pipeline(StandardScaler(), AESVC()).fit(*make_moons(100, random_state=0))
-    >>> machine_in(pipe, CertificateDisplay, "certificate_")
-    AESVC()
     """
     while isinstance(estimator, Pipeline) or _is_search(estimator):
         if isinstance(estimator, Pipeline):
@@ -37,7 +25,13 @@ def machine_in(estimator: Any, display: type, *wanted: str) -> Any:
                 "fit an estimator with its best_params_."
             )
         estimator = estimator.best_estimator_
-    _check_kind(estimator, display, wanted)
+    check_is_fitted(estimator)
+    # a property of the class may have something to say itself
+    if not any(hasattr(type(estimator), one) or hasattr(estimator, one) for one in wanted):
+        raise TypeError(
+            f"{display.__name__} draws estimators of aesvm, and {type(estimator).__name__} has no "
+            f"{wanted[0]}."
+        )
     return estimator
 
 
@@ -47,8 +41,8 @@ def search_in(search: Any, display: type) -> Any:
         search = search.steps[-1][1]
     if not _is_search(search):
         raise TypeError(
-            f"{display.__name__} draws searches, which have cv_results_, and {_name(search)} is "
-            "none: pass the search itself."
+            f"{display.__name__} draws searches, which have cv_results_, and "
+            f"{type(search).__name__} is none: pass the search itself."
         )
     check_is_fitted(search, "cv_results_")
     return search
@@ -58,32 +52,8 @@ def _is_search(estimator: Any) -> bool:
     return isinstance(estimator, BaseSearchCV) or hasattr(estimator, "cv_results_")
 
 
-def _check_kind(estimator: Any, display: type, wanted: tuple[str, ...]) -> None:
-    check_is_fitted(estimator)
-    # a property of the class may have something to say itself
-    if not any(hasattr(type(estimator), one) or hasattr(estimator, one) for one in wanted):
-        raise TypeError(
-            f"{display.__name__} draws estimators of aesvm, and {_name(estimator)} has no "
-            f"{wanted[0]}."
-        )
-
-
-def _name(estimator: Any) -> str:
-    return type(estimator).__name__
-
-
 def axes_for(display: Any, ax: Any = None) -> Any:
-    """The axes that were given, or those of a new figure; matplotlib is not imported before.
-
-    Examples
-    --------
-    >>> import matplotlib
-    >>> matplotlib.use("Agg")
-    >>> from aesvm.plotting.fitted import axes_for
-    >>> ax = axes_for("MyDisplay")
-    >>> axes_for("MyDisplay", ax) is ax
-    True
-    """
+    """The axes that were given, or those of a new figure; matplotlib is not imported before."""
     try:
         import matplotlib.pyplot as plt  # of the extra "plot"
     except ImportError as error:

@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 
 from aesvm.plotting.fitted import axes_for, search_in
 
-#: Parameters that are drawn where none are named, if the search has them.
-_USUAL = "gamma", "C"
-
 
 @dataclass
 class SearchDisplay:
@@ -168,15 +165,8 @@ class SearchDisplay:
             for at, value in np.ndenumerate(self.scores):
                 if not np.isnan(value):
                     color = image.cmap(1.0 if value < middle else 0.0)
-                    self.text_[at] = ax.text(
-                        at[1],
-                        at[0],
-                        format(value, values_format),
-                        ha="center",
-                        va="center",
-                        color=color,
-                        fontsize="small",
-                    )
+                    style = {"ha": "center", "va": "center", "fontsize": "small", "color": color}
+                    self.text_[at] = ax.text(at[1], at[0], format(value, values_format), **style)
         row, column = self.best
         ax.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="red", lw=2))
         self.ax_, self.figure_, self.image_ = ax, ax.figure, image
@@ -184,21 +174,13 @@ class SearchDisplay:
 
 
 def with_most_resources(results: dict[str, Any]) -> NDArray[np.bool_]:
-    """The candidates whose scores compare: after halving, those with the most resources.
-
-    Examples
-    --------
-    >>> from aesvm.plotting.search import with_most_resources
-    >>> with_most_resources({"params": [{}, {}, {}], "n_resources": [10, 10, 30]})
-    array([False, False,  True])
-    """
+    """The candidates whose scores compare: after halving, those with the most resources."""
     n_resources = np.asarray(results.get("n_resources", np.zeros(len(results["params"]))))
     return n_resources == n_resources.max(initial=0)
 
 
 def _axes(names: list[str], params: list[dict], x: str | None, y: str | None) -> tuple[str, str]:
     """The names of the parameters upwards and across."""
-    varied = [name for name in names if len(_distinct(one.get(name) for one in params)) > 1]
     found: list[str | None] = []
     for given in (y, x):
         matching = [name for name in names if given is not None and _ends_in(name, given)]
@@ -207,24 +189,19 @@ def _axes(names: list[str], params: list[dict], x: str | None, y: str | None) ->
         found.append(matching[0] if matching else None)
     if found[0] is not None and found[0] == found[1]:
         raise ValueError(f"x={x!r} and y={y!r} are the same parameter: use two of {names}.")
-    # the usual ones for the axes that are left, each where it belongs if that is free
-    for wanted in _USUAL:
-        for match in names:
-            if _ends_in(match, wanted) and match not in found and None in found:
-                at = _USUAL.index(wanted)
-                found[at if found[at] is None else 1 - at] = match
-    others = [name for name in [*varied, *names] if name not in found]
-    for at, name in enumerate(found):
-        if name is None:
-            if not others:
-                raise ValueError(
-                    f"A heat map needs two parameters, and the search is over {names}: draw "
-                    "cv_results_ yourself, or search over another parameter too."
-                )
-            found[at] = others.pop(0)
-    row, column = found
-    assert row is not None
-    assert column is not None
+    # the axes that are left: gamma upwards and C across where these are free, then what varies
+    for at, usual in ((0, "gamma"), (1, "C")):
+        for name in names:
+            if _ends_in(name, usual) and name not in found and None in found:
+                found[at if found[at] is None else 1 - at] = name
+    varied = [name for name in names if len(_distinct(one.get(name) for one in params)) > 1]
+    others = [name for name in dict.fromkeys([*varied, *names]) if name not in found]
+    if found.count(None) > len(others):
+        raise ValueError(
+            f"A heat map needs two parameters, and the search is over {names}: draw "
+            "cv_results_ yourself, or search over another parameter too."
+        )
+    row, column = (others.pop(0) if name is None else name for name in found)
     return row, column
 
 
