@@ -14,7 +14,7 @@
 
 #undef INFINITY  // which NVRTC does not have
 
-using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::max; using std::min;
+using std::fabs; using std::fma; using std::fmax; using std::fmin; using std::isnan; using std::max; using std::min;
 
 #define __global__
 #define __device__
@@ -24,6 +24,8 @@ using std::fabs; using std::fmax; using std::fmin; using std::isnan; using std::
 #define __shared__ static
 #define DYNAMIC_SHARED(type, name) static type name[1 << 14]
 #define WITHIN(at, size) emulation::within(at, size)
+#define MULTIPLY_HALVES(a, b, sums) emulation::multiply_halves(a, b, sums)
+#define ADD_HALVES(x, y) emulation::add_halves(x, y)
 
 struct Dim { unsigned x, y; };
 struct float2 { float x, y; };
@@ -91,6 +93,48 @@ template <class T> static std::vector<T> lanes(T own)
     }
     wait_for_warp();
     return all;
+}
+
+static float of_half(unsigned bits)
+{
+    const int exponent = bits >> 10 & 31, digits = bits & 1023;
+    const float value = exponent ? std::ldexp(1024.0f + digits, exponent - 25) : std::ldexp((float)digits, -24);
+    return bits & 0x8000 ? -value : value;
+}
+
+// The half that is nearest, of equally near ones the even one; none here is too large for halves.
+static unsigned to_half(float value)
+{
+    const unsigned sign = value < 0 ? 0x8000 : 0;
+    const float size = fabs(value);
+    const int exponent = size > 0 ? max(std::ilogb(size), -14) : -14;
+    const unsigned digits = (unsigned)std::nearbyint(std::ldexp(size, 10 - exponent));
+    return sign | ((exponent + 14 << 10) + digits);  // where they are 2048, of the next power
+}
+
+static unsigned add_halves(unsigned x, unsigned y)
+{
+    const unsigned low = to_half(of_half(x & 0xffff) + of_half(y & 0xffff));
+    return to_half(of_half(x >> 16) + of_half(y >> 16)) << 16 | low;
+}
+
+// mma.m16n8k16 of halves: what is where in registers is as PTX has it.
+static void multiply_halves(const unsigned (&a)[4], const unsigned (&b)[2], float (&sums)[4])
+{
+    const std::vector<uint64_t> low = lanes((uint64_t)a[1] << 32 | a[0]), high = lanes((uint64_t)a[3] << 32 | a[2]);
+    const std::vector<uint64_t> columns = lanes((uint64_t)b[1] << 32 | b[0]);
+    const unsigned lane = current % 32;
+    for (unsigned one = 0; one < 4; one++) {
+        const unsigned row = lane / 4 + one / 2 * 8, column = lane % 4 * 2 + one % 2;
+        double sum = sums[one];  // a tensor core does not round in between
+        for (unsigned k = 0; k < 16; k++) {
+            const uint64_t x = (k < 8 ? low : high)[row % 8 * 4 + k % 8 / 2];
+            const uint64_t y = columns[column * 4 + k % 8 / 2];
+            sum += (double)of_half(x >> (row / 8 * 32 + k % 2 * 16) & 0xffff) *
+                   of_half(y >> (k / 8 * 32 + k % 2 * 16) & 0xffff);
+        }
+        sums[one] = (float)sum;
+    }
 }
 
 // Positions that were no positions, in whose place the first is read; threads that wait for

@@ -23,6 +23,13 @@ def subset_size(dtype: np.dtype) -> int:
     return 0
 
 
+def prepared(form: Form, rows: Any, xp: Any) -> tuple[Any, Any]:
+    """Rows as they are, and their norms; see ``cuda.prepared``."""
+    exact = rows.astype(np.float64, copy=False)
+    norms = form.norm_scale * np.einsum("ij,ij->i", exact, exact)
+    return rows, norms.astype(form.dtype)
+
+
 def sum_lines(
     form: Form, columns: Any, lines: Any, numbers: Any, coefs: Any, count: Any, sums: Any
 ) -> None:

@@ -86,16 +86,16 @@ def test_sparse_rows_made_dense(emulated, dtype):
 
 def test_rows_whose_numbers_are_over_two_to_the_thirty_first(emulated):
     """Of them all but a few are never touched, so that they take no memory."""
+    own = rows(3, 8).astype(np.float32)
+    form = form_of(KernelSpec("linear").matrix(own), np.dtype(np.float32))
+    columns = DenseVectors.of(emulated, form, own, None)
     try:
-        far = np.zeros((2**28 + 2, 8), dtype=np.float32)
-        norms = np.zeros(len(far), dtype=np.float32)
+        far = np.zeros((2**27 + 2, *columns.rows.shape[1:]), dtype=columns.rows.dtype)
+        norms = np.zeros((len(far), *columns.norms.shape[1:]), dtype=np.float32)
     except MemoryError:
         pytest.skip("there is too little address space")
-    own = rows(3, 8).astype(np.float32)
-    far[-2:] = own[:2]
-    form = form_of(KernelSpec("linear").matrix(own), np.dtype(np.float32))
+    far[-2:], norms[-2:] = columns.rows[:2], columns.norms[:2]
     lines = DenseVectors(emulated, form, far, norms)
-    columns = DenseVectors(emulated, form, own, np.zeros(3, dtype=np.float32))
     numbers = np.array([len(far) - 2, len(far) - 1], dtype=np.int32)
     sums = np.zeros((1, 3))
     columns.sum_lines(lines, numbers, np.array([[1.0, -2.0]]), None, sums)
@@ -103,6 +103,21 @@ def test_rows_whose_numbers_are_over_two_to_the_thirty_first(emulated):
     found = np.empty((2, 2), dtype=np.float32)
     lines.write_square(numbers, np.array([2], dtype=np.int32), found)
     assert_allclose(found, own[:2] @ own[:2].T, rtol=1e-5)
+
+
+@pytest.mark.parametrize("width", [3, 70, 150])
+def test_products_in_single_precision_are_right_to_a_few_units(emulated, width):
+    """Of rows from 1e-18 to 1e18, whose features differ in size, too; of one that is zero."""
+    random = np.random.default_rng(0)
+    sizes = 10.0 ** np.linspace(-18, 18, 90)[:, None]
+    X = sizes * random.normal(size=(90, width)) * 10.0 ** random.uniform(-8, 0, size=width)
+    X[7] = 0.0
+    X = X.astype(np.float32)
+    device = device_kernel(KernelSpec("linear").matrix(X, dtype=np.float32), emulated)
+    exact, lengths = X.astype(float) @ X.T.astype(float), np.linalg.norm(X.astype(float), axis=1)
+    unit = 6.0 * np.finfo(np.float32).eps
+    allowed = unit * np.outer(lengths, lengths) + np.finfo(np.float32).tiny
+    assert (np.abs(device.square(np.arange(90)) - exact) <= allowed).all()
 
 
 def test_distances_of_far_rows_do_not_cancel(emulated):

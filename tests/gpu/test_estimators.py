@@ -19,10 +19,11 @@ from aesvm.bases import span_machine
 from aesvm.formulations.hinge import Hinge
 from aesvm.gpu import devices, matrix
 from aesvm.gpu import rows as device_rows
+from aesvm.gpu.dual import DeviceDual
 from aesvm.gpu.small import DevicePairs
 from aesvm.kernels import KernelSpec
 from aesvm.kernels.functions import KERNELS
-from aesvm.machines import class_bundles
+from aesvm.machines import class_bundles, training_kernel
 from aesvm.machines.problem import EveryRow
 from aesvm.machines.processor import processor
 from aesvm.machines.training_kernel import TrainingKernel
@@ -55,6 +56,27 @@ CLASSIFIERS = [
     AESVC(gamma=1.0, refine="exact", class_weight="balanced"),
     AENuSVC(nu=0.3, gamma=1.0, tol=1e-5),
 ]
+
+
+def test_solves_begin_in_single_precision_however_large_bounds_are(stand_in, monkeypatch):
+    monkeypatch.setattr(training_kernel, "_FEW", 0)
+    monkeypatch.setattr(plain, "WORKING_SET", 256)
+    precisions = []
+    begin = DeviceDual.__init__
+
+    def watched(self, problem, *given):
+        precisions.append(problem.columns.vectors.form.dtype)
+        begin(self, problem, *given)
+
+    monkeypatch.setattr(DeviceDual, "__init__", watched)
+    X, y = moons(300)
+    here = AESVC(gamma=1.0, C=1e4, refine="exact").fit(X, y)
+    there = clone(here).set_params(device="cuda").fit(X, y)
+    rows, bounds = np.arange(300), np.full(300, 1e4)
+    assert TrainingKernel(KernelSpec("rbf", 1.0), X).for_sums(rows, bounds).dtype == np.float64
+    assert precisions[0] == np.float32
+    assert (there.kkt_violation_ <= there.tol).all()
+    assert there.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-3)
 
 
 def assert_as_on_the_processor(estimator, X, y, values, sample_weight=None):

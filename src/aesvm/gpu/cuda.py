@@ -119,16 +119,18 @@ class Work(NamedTuple):
 WORKING_SET = 8192
 
 #: Threads of a block that solves for them, so few that each has the registers that updates of pairs
-#: need; and the most such blocks, a power of two. Each then has 64 columns of a working set's
-#: kernel matrix, and an H200 has 132 places for such blocks.
+#: need; and the most such blocks, a power of two: an H200 has 132 places for such blocks. All but
+#: the first then have 65 columns of a working set's kernel matrix.
 _SOLVERS, _MOST_BLOCKS = 384, 128
 
 #: Bytes of a block's shared memory: of each variable of a subset, its kernel values aside
 #: (``Subset`` in ``subsets.cu``); and of what is ``__shared__`` there, 8.2 KiB.
 _OF_VARIABLE, _OTHER_SHARED = 68, 12 * 1024
 
-#: Variables of a subset, at most: their positions are in the last eight bits of what is compared.
-_MOST_PLACES = 256
+#: Variables of a subset, at most; their positions are in the last eight bits of what is compared.
+#: (An H200 has room for 224: that took as long on heart2020, and a tenth longer on covtype with a
+#: large gamma.)
+_LARGEST_SUBSET = 160
 
 #: Slots of a dual of two classes, at most, and how many of them a thread has. So many hold
 #: ``small_pairs.MOST_ROWS``, and empty slots of both classes, in whole warps.
@@ -142,6 +144,9 @@ _THREADS = 128
 
 #: Blocks that fill a large GPU several times; of tiles with fewer columns, lines are split.
 _ENOUGH_BLOCKS = 1024
+
+#: Lines of a tile of kernel values, as in ``tiles.cu``.
+_LINES = 64
 
 #: Outputs that are summed up together.
 _MOST_OUTPUTS = 32
@@ -204,7 +209,7 @@ def _subsets(dtype: np.dtype) -> Any:
 def subset_size(dtype: np.dtype) -> int:
     """Variables of a subset: as many as have room in a block's memory with their kernel values."""
     room = _attribute("MaxSharedMemoryPerBlockOptin") - _OTHER_SHARED
-    sizes = range(32, min(WORKING_SET, _MOST_PLACES) + 1, 32)
+    sizes = range(32, min(WORKING_SET, _LARGEST_SUBSET) + 1, 32)
     return max(size for size in sizes if _shared_bytes(size, dtype) <= room)
 
 
@@ -232,9 +237,48 @@ def _kernel(module: Any, name: str, values: Any) -> Any:
     return _function(module, name, getattr(getattr(values, "device", None), "id", 0))
 
 
-def _tile(form: Form) -> int:
-    """Lines and columns of a tile, as in ``tiles.cu``."""
+def _columns_of_tile(form: Form) -> int:
+    """As in ``tiles.cu``."""
     return 128 if form.dtype == np.float32 else 64
+
+
+#: A row is at most so many of its units long. Products of two rows then are whole numbers of
+#: units below 2^24, but for small rests.
+_UNITS = 12
+
+#: Norms are multiples of this, and rests: two such multiples below 2^11 add up without rounding.
+_NORM_STEP = 2.0**-12
+
+#: Norms are no larger: kernel values are zero then, and nothing overflows.
+_LARGEST_NORM = 1e38
+
+
+def prepared(form: Form, rows: Any, xp: Any) -> tuple[Any, Any]:
+    """Rows and their sizes as ``tiles.cu`` has them; the rows are padded to whole packs.
+
+    Tensor cores multiply numbers of eleven binary digits (float16). In single precision a feature
+    is a whole number of units and a rest, both of them such numbers: together right to 2^-23 of the
+    row's length, at worst. The unit is the power of two that makes the row at most 2^12 units long.
+    Of four features the whole numbers are stored, then the rests. Norms are those of rows as they
+    are stored: of near rows, what both are off by cancels.
+    """
+    exact = rows.astype(np.float64, copy=False)
+    squares = xp.einsum("ij,ij->i", exact, exact)
+    if form.dtype == np.float64:
+        return rows, form.norm_scale * squares
+    exponents = xp.maximum(xp.frexp(xp.sqrt(squares))[1], -100) - _UNITS
+    exact = xp.ldexp(exact, -exponents[:, None])
+    high = xp.rint(exact).astype(np.float16)
+    low = (exact - high).astype(np.float16)
+    n, width = rows.shape
+    packs = xp.stack([part.reshape(n, width // 4, 4) for part in (high, low)], axis=2)
+    exact = high + low.astype(np.float64)
+    squares = xp.ldexp(xp.einsum("ij,ij->i", exact, exact), 2 * exponents)
+    norms = xp.minimum(form.norm_scale * squares, _LARGEST_NORM)
+    steps = (xp.rint(norms / _NORM_STEP) * _NORM_STEP).astype(np.float32)
+    units = xp.ldexp(xp.ones(n), exponents)
+    sizes = xp.stack([steps, norms - steps, units], axis=1).astype(np.float32)
+    return packs.reshape(n, 2 * width), sizes
 
 
 def _map(form: Form) -> tuple:
@@ -264,11 +308,10 @@ def sum_lines(
         Changed in place.
     """
     n_outputs, n_lines = coefs.shape
-    n_columns, width = columns.rows.shape
+    n_columns, tile = len(columns), _columns_of_tile(form)
     if not n_lines or not n_columns:
         return
-    tile = _tile(form)
-    across, down = -(-n_columns // tile), -(-n_lines // tile)
+    across, down = -(-n_columns // tile), -(-n_lines // _LINES)
     splits = min(down, max(1, _ENOUGH_BLOCKS // across))
     tiles_of_split = -(-down // splits)
     splits = -(-down // tiles_of_split)
@@ -276,10 +319,9 @@ def sum_lines(
     for first in range(0, n_outputs, _MOST_OUTPUTS):
         own = coefs[first : first + _MOST_OUTPUTS]
         n = len(own)
-        name, shared = ("sum_lines", 0) if n == 1 else ("sum_lines_to_several", n * tile * 8)
-        kernel = _kernel(module, name, columns.rows)
-        if shared:
-            kernel.max_dynamic_shared_size_bytes = _MOST_OUTPUTS * tile * 8
+        kernel = _kernel(module, "sum_lines" if n == 1 else "sum_lines_to_several", columns.rows)
+        shared = (16 + (n if n > 1 else 0)) * tile * 8
+        kernel.max_dynamic_shared_size_bytes = (16 + _MOST_OUTPUTS) * tile * 8
         parts = columns.device.xp.empty((splits, n, n_columns))
         kernel(
             (across, splits),
@@ -296,7 +338,7 @@ def sum_lines(
                 _pointer(count),
                 np.int32(n),
                 np.int32(tiles_of_split),
-                np.int32(width),
+                np.int32(columns.n_products),
                 *_map(form),
                 parts,
             ),
@@ -333,8 +375,7 @@ def write_values(
     n_lines, n_columns = out.shape
     if not out.size:
         return
-    tile = _tile(form)
-    most_down = 65535 * tile  # of a grid
+    most_down = 65535 * _LINES  # of a grid
     for top in range(0, n_lines, most_down):
         own = out[top : top + most_down]
         numbers = line_numbers if line_numbers is None else line_numbers[top:]
@@ -342,7 +383,7 @@ def write_values(
         if line_numbers is None:
             rows, norms = rows[top:], norms[top:]
         _kernel(_tiles(form), "write_values", own)(
-            (-(-n_columns // tile), -(-len(own) // tile)),
+            (-(-n_columns // _columns_of_tile(form)), -(-len(own) // _LINES)),
             (256,),
             (
                 columns.rows,
@@ -354,7 +395,7 @@ def write_values(
                 _pointer(numbers),
                 np.int32(len(own)),
                 _pointer(count),
-                np.int32(columns.rows.shape[1]),
+                np.int32(columns.n_products),
                 *_map(form),
                 np.int64(out.strides[0] // out.itemsize),
                 own,

@@ -40,11 +40,11 @@ from aesvm.solver.working_set import (
 )
 
 #: A working set is solved to this fraction of the violation that it was chosen at.
-_INNER = 0.1
+_INNER = 0.2
 
 #: Pair updates of a working set, per variable: then the next one, or a Newton step, gains more.
 #: And pair updates where the working set is all variables in play: some 0.2 s on an H200.
-_UPDATES_OF_SET, _UPDATES_OF_ALL = 8, 200_000
+_UPDATES_OF_SET, _UPDATES_OF_ALL = 4, 200_000
 
 #: The fraction of variables in play that is worth the copying, once it rests.
 SHRINK = 0.3

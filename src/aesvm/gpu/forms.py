@@ -103,6 +103,7 @@ def form_of(kernel: VectorKernel, dtype: np.dtype | None) -> Form:
         scale = gamma * _LOG2_E
         if dtype is None:
             return Form(own, number, True, -scale, 0.0, 0, 0.0)
-        return Form(own, number, False, 2.0 * scale, 0.0, 0, scale)
+        twice = float(own.type(2.0 * scale))  # the same factor for products and for norms
+        return Form(own, number, False, twice, 0.0, 0, 0.5 * twice)
     assert not kernel.kernel.of_distances  # of these, the exponential alone has norms
     return Form(own, number, False, gamma, coef0, degree, 0.0)

@@ -180,7 +180,7 @@ class DeviceVectorKernel(DeviceKernel):
         whole = len(rows) == self.n_rows and bool((rows == np.arange(self.n_rows)).all())
         there = self.rows.there()
         if isinstance(self.host, DenseKernel):
-            row_bytes = form.dtype.itemsize * padded(X.shape[1])
+            row_bytes = form.dtype.itemsize * padded(X.shape[1], form.dtype.itemsize)
             if not whole:  # they are gathered before
                 row_bytes += X.dtype.itemsize * X.shape[1]
             if there is None or not has_room_for(self.device, len(rows), row_bytes):

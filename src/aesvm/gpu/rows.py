@@ -88,8 +88,8 @@ def like_input(device: Device, result: Any, X: Any) -> Any:
     return import_module(type(X).__module__.partition(".")[0]).from_dlpack(there)  # PyTorch
 
 
-#: Features of dense rows are padded with zeros to a multiple of this, as ``tiles.cu`` has them.
-_DEPTH = 8
+#: Dense rows are padded with zeros to a multiple of so many bytes, as ``tiles.cu`` has them.
+_ROW_BYTES = 64
 
 #: Bytes of a panel of rows that goes to a device. It does not depend on what is free: where panels
 #: end decides how sums are rounded. Rows of fewer bytes always go to the device.
@@ -99,16 +99,17 @@ PANEL_BYTES = 1 << 27
 _SOLVE_BYTES = 200
 
 
-def padded(width: int) -> int:
-    """Features of a row as the device has it.
+def padded(width: int, itemsize: int) -> int:
+    """Features of a row as the device has it; ``itemsize``: bytes of a number.
 
     Examples
     --------
     >>> from aesvm.gpu.rows import padded
-    >>> padded(1), padded(8), padded(54)
-    (8, 8, 56)
+    >>> padded(1, 4), padded(54, 4), padded(54, 8)
+    (16, 64, 56)
     """
-    return max(_DEPTH, -(-width // _DEPTH) * _DEPTH)
+    depth = _ROW_BYTES // itemsize
+    return max(depth, -(-width // depth) * depth)
 
 
 def panel_rows(row_bytes: int) -> int:
@@ -133,7 +134,7 @@ def has_room_for_copy(device: Device, X: Any) -> bool:
     Some are gathered there, in another order, and all are there once more in double precision.
     """
     n_rows, width = X.shape
-    return has_room_for(device, n_rows, 2 * width * X.dtype.itemsize + 8 * padded(width))
+    return has_room_for(device, n_rows, 2 * width * X.dtype.itemsize + 8 * padded(width, 8))
 
 
 #: Numbers of entries and features of sparse rows are 32 bits wide, as ``rows.cu`` has them.

@@ -70,7 +70,7 @@ class DevicePairs:
         if self.largest > self.device.operations.MOST_SLOTS:
             return False
         X, n = self.kernel.rows.X, len(self.rows)
-        width = 0 if sp.issparse(X) else padded(X.shape[1])
+        width = 0 if sp.issparse(X) else padded(X.shape[1], 8)
         return has_room_for(self.device, n, 16 * (n + width))
 
     def values(self) -> Any:

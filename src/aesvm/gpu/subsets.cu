@@ -444,6 +444,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
     const int everywhere = blockIdx.x * THREADS + thread, all = gridDim.x * THREADS;
     double *slope = state, *up = slope + WORKING_SET, *down = up + WORKING_SET;
     double *width = down + WORKING_SET, *diag = width + WORKING_SET, *change = diag + WORKING_SET;
+    // Where there are other blocks, the first one only solves. Each of the others has some columns of the
+    // working set: while the first one solves, it copies what it will need of them.
+    const int helpers = max(1, (int)gridDim.x - 1), across = (WORKING_SET + helpers - 1) / helpers;
+    const int begin = gridDim.x == 1 ? 0 : ((int)blockIdx.x - 1) * across;
+    const int here = begin < 0 ? 0 : max(0, min(across, n - begin));
+    const bool holds = gridDim.x > 1 && across <= SUBSET;
+    real *held = of.curvature;
     for (int k = everywhere; k < n; k += all) {
         const int v = chosen[k], group = groups[v];
         const double lowest = summary[LOWEST + group], highest = summary[HIGHEST + group];
@@ -498,7 +505,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
                 int total;
                 const int rank = moved + rank_in_block(by != 0, &total);
                 if (by != 0) {
-                    change[rank] = by, movers[rank] = s;
+                    change[rank] = by, movers[rank] = k;
                     up[s] = of.up[k], down[s] = of.down[k];
                     ways[s] = ways_of(up[s], down[s], of.kind[k]);
                     fall -= 0.5 * by * of.slope[k];
@@ -507,28 +514,36 @@ extern "C" __global__ void __launch_bounds__(THREADS) solve_working_set(
             }
             fell += sum_of_block(fall);
             if (thread == 0) *n_movers = updated == 0 || updates >= limit ? -1 : moved;
+        } else if (holds) {
+#pragma unroll 8
+            for (int e = thread; e < size * across; e += THREADS) {
+                const int m = e / across, k = e % across;
+                if (k < here) held[e] = block[(long long)subset[m] * WORKING_SET + begin + k];
+            }
         }
         wait_for_blocks(arrivals);
         const int n_here = *n_movers;
         if (n_here < 0) break;
         for (int m = thread; m < n_here; m += THREADS) movers_here[m] = movers[m], change_here[m] = change[m];
         __syncthreads();
-        // a block has some columns, and each of its threads some of the movers for one of these
-        const int across = (WORKING_SET + gridDim.x - 1) / gridDim.x;
+        // each thread has some of the movers for a column
         const int columns = min(across, THREADS), parts = THREADS / columns;
-        for (int first = 0; first < across; first += columns) {
-            const int column = thread % columns, part = thread / columns;
-            const int k = blockIdx.x * across + first + column;
-            const bool here = part < parts && first + column < across && k < n;
+        for (int first = 0; first < here; first += columns) {
+            const int part = thread / columns, k = first + thread % columns;
+            const bool counts = part < parts && k < here;
             double sum = 0;
 #pragma unroll 8
-            for (int m = here ? part : n_here; m < n_here; m += parts)
-                sum += change_here[m] * (double)block[(long long)movers_here[m] * WORKING_SET + k];
+            for (int m = counts ? part : n_here; m < n_here; m += parts) {
+                const int mover = movers_here[m];
+                const real value = holds ? held[mover * across + k]
+                                         : block[(long long)subset[mover] * WORKING_SET + begin + k];
+                sum += change_here[m] * (double)value;
+            }
             sums[thread] = sum;
             __syncthreads();
-            if (here && part == 0) {
-                for (int other = 1; other < parts; other++) sum += sums[column + other * columns];
-                slope[k] += sum, seen[k] = (float)slope[k];
+            if (counts && part == 0) {
+                for (int other = 1; other < parts; other++) sum += sums[thread + other * columns];
+                slope[begin + k] += sum, seen[begin + k] = (float)slope[begin + k];
             }
             __syncthreads();
         }

@@ -42,7 +42,10 @@ _TERMS = 256
 
 @dataclass(frozen=True)
 class DenseVectors:
-    """Dense rows, padded, and their squared lengths as the kernel's form scales them."""
+    """Dense rows, padded, and their squared lengths as the kernel's form scales them.
+
+    Both are as the device's operations store them (``cuda.prepared``).
+    """
 
     device: Device
     form: Form
@@ -52,19 +55,31 @@ class DenseVectors:
     @classmethod
     def of(cls, device: Device, form: Form, X: Any, center: Any) -> DenseVectors:
         """Rows of an array of the device, seen from a center."""
-        xp = device.xp
         n, width = X.shape
-        rows = xp.zeros((n, padded(width)), dtype=form.dtype)
         step = max(1, _HELD_VALUES // max(1, width))
-        norms = xp.zeros(n, dtype=form.dtype)
+        if n <= step:
+            return cls._of_few(device, form, X, center)
+        rows, norms = cls.room(device, form, X, n, device.xp.empty)
         for first in range(0, n, step):
             here = slice(first, first + step)
-            own = X[here] if center is None else xp.subtract(X[here], center, dtype=np.float64)
-            rows[here, :width] = own
-            if form.norm_scale:
-                own = rows[here].astype(np.float64, copy=False)
-                norms[here] = form.norm_scale * xp.einsum("ij,ij->i", own, own)
+            own = cls._of_few(device, form, X[here], center)
+            rows[here], norms[here] = own.rows, own.norms
         return cls(device, form, rows, norms)
+
+    @classmethod
+    def room(cls, device: Device, form: Form, X: Any, n: int, make: Callable) -> tuple[Any, Any]:
+        """Arrays for n rows such as those of X, made by ``make``, and for their norms."""
+        few = cls._of_few(device, form, device.array(X[:1]), None)
+        norms = device.xp.empty((n, *few.norms.shape[1:]), dtype=few.norms.dtype)
+        return make((n, few.rows.shape[1]), dtype=few.rows.dtype), norms
+
+    @classmethod
+    def _of_few(cls, device: Device, form: Form, X: Any, center: Any) -> DenseVectors:
+        xp = device.xp
+        n, width = X.shape
+        rows = xp.zeros((n, padded(width, form.dtype.itemsize)), dtype=form.dtype)
+        rows[:, :width] = X if center is None else xp.subtract(X, center, dtype=np.float64)
+        return cls(device, form, *device.operations.prepared(form, rows, xp))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -72,7 +87,7 @@ class DenseVectors:
     @property
     def n_products(self) -> int:
         """Products of features that a kernel value takes."""
-        return self.rows.shape[1]
+        return self.rows.shape[1] * self.rows.itemsize // self.form.dtype.itemsize
 
     def take(self, numbers: Any) -> DenseVectors:
         return DenseVectors(self.device, self.form, self.rows[numbers], self.norms[numbers])
@@ -285,7 +300,7 @@ class HostVectors:
     @property
     def n_products(self) -> int:
         """Products of features that a kernel value takes."""
-        return self.rows.shape[1]
+        return self._row_bytes // self.form.dtype.itemsize
 
     def take(self, numbers: Any) -> DenseVectors | HostVectors:
         """Some of the vectors: on the device where they fit."""
@@ -303,7 +318,7 @@ class HostVectors:
 
     def on_device(self) -> DenseVectors:
         """All of them on the device, whether they fit or not."""
-        rows = self.device.xp.empty((len(self), self.rows.shape[1]), dtype=self.form.dtype)
+        rows = self.device.xp.empty((len(self), self.rows.shape[1]), dtype=self.rows.dtype)
 
         def write(part: slice, panel: DenseVectors) -> None:
             rows[part] = panel.rows
@@ -362,7 +377,7 @@ class HostVectors:
         parts = [slice(at, min(at + step, len(self))) for at in range(0, len(self), step or 1)]
         shape = step, self.rows.shape[1]
         gathers = self.numbers is not None  # such panels need memory of their own
-        with self.device.panel_copies(shape, self.form.dtype, gathers) as over:
+        with self.device.panel_copies(shape, self.rows.dtype, gathers) as over:
             for part in parts:
                 there = over.next(partial(self._panel, part))
                 function(part, DenseVectors(self.device, self.form, there, self.norms[part]))
@@ -380,7 +395,7 @@ class HostVectors:
 
     @property
     def _row_bytes(self) -> int:
-        return self.rows.shape[1] * self.form.dtype.itemsize
+        return self.rows.shape[1] * self.rows.itemsize
 
 
 def vectors_of_host(
@@ -400,11 +415,10 @@ def vectors_of_host(
     center : array, or None
         What they are seen from, on the device.
     """
-    n, width = len(rows), padded(X.shape[1])
+    n, width = len(rows), padded(X.shape[1], form.dtype.itemsize)
     fits = has_room_for(device, n, width * form.dtype.itemsize)
     make: Callable = device.xp.empty if fits else device.page_locked
-    found = make((n, width), dtype=form.dtype)
-    norms = device.xp.empty(n, dtype=form.dtype)
+    found, norms = DenseVectors.room(device, form, X, n, make)
     step = panel_rows(8 * width)
     for first in range(0, n, step):
         here = slice(first, min(first + step, n))

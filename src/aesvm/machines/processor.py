@@ -35,6 +35,7 @@ class Processor:
 
     name = "cpu"  #: as ``device_`` has it
     dual_operations: Any = HostDual  #: that ``solver.smo`` minimises a dual by
+    begins_in_single = False  #: whether solves that need double precision begin without it
 
     def computing(self) -> AbstractContextManager:
         """The context that all of a fit or a prediction is computed in."""
@@ -118,6 +119,7 @@ class _Gpu(Processor):
     """A GPU."""
 
     dual_operations = DeviceDual
+    begins_in_single = True
 
     def __init__(self, device: Device) -> None:
         self.device = device

@@ -44,8 +44,9 @@ _LEAST_DONE = 0.02
 #: and no line says how long the solve will go on: it may take many more, or updates alone.
 _NEARLY = 0.75
 
-#: A solve with a start begins in single precision up to this many times the errors that others
-#: may have: double precision follows. (At C=1000 on ijcnn1 that takes 0.6 to 0.8 of the time.)
+#: A solve with a start, or on a GPU, begins in single precision up to this many times the errors
+#: that others may have: double precision follows. (At C=1000 on ijcnn1 that takes 0.6 to 0.8 of the
+#: time.)
 _NEARER = 100.0
 
 
@@ -176,7 +177,8 @@ class Trainer:
         rows, tol = own.rows[variables.rows], self.tol_of(own)
         starts = self.starts if own.start is None else None
         is_near = starts is not None and starts.has(number)
-        precision = Precision(kernel, rows, variables, tol, self.run, _NEARER if is_near else 1.0)
+        slack = _NEARER if is_near or kernel.processor.begins_in_single else 1.0
+        precision = Precision(kernel, rows, variables, tol, self.run, slack)
         alpha, known, prepared = variables.start, None, None
         if own.start is not None:
             given = formulation.alpha(own.targets, own.start, own.bounds)
