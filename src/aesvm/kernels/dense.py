@@ -259,7 +259,7 @@ class _Products(Columns):
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 
-    def rows_by_class(self, ends):
+    def rows_by_class(self, ends, run=map):
         kernel, parameters = self.kernel.kernel, self.kernel.parameters
         in_double = self.dtype == self.right.dtype == np.float64
         if not COMPILES or kernel.compiled_map is None or not in_double or self.limit.exists:
@@ -268,7 +268,7 @@ class _Products(Columns):
         # of one type each: compiled code would be compiled again for others
         numbers = float(scale), kernel.of_distances, kernel.compiled_map
         product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
-        return RowsByClass.of(self.right, ends, product_map)
+        return RowsByClass.of(self.right, ends, product_map, run)
 
     def _addition(
         self, lines: NDArray, columns: NDArray, lines_are_scaled: bool = True
