@@ -127,9 +127,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     sparse = False if estimator.kernel == "precomputed" else "csr"
     try:
         with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
-            check = partial(
-                validate_data, estimator, X, accept_sparse=sparse, reset=reset, **_ROWS
-            )
+            check = partial(validate_data, estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
             is_large = isinstance(X, np.ndarray) and X.size >= _MANY_VALUES
             rows = check(ensure_all_finite=not is_large)
             if is_large and not _are_finite(rows, estimator.n_jobs):

@@ -236,9 +236,7 @@ def _small_pairs(context: FitContext, first: Represented) -> small_pairs.SmallPa
         return None
     classes = ClassMembers.of(pairs, rows, data.given[rows], weights[rows])
     cache_bytes, kernel = context.options.cache_bytes, context.kernel
-    return small_pairs.SmallPairs(
-        classes, kernel, context.formulation, cache_bytes, context.run
-    )
+    return small_pairs.SmallPairs(classes, kernel, context.formulation, cache_bytes, context.run)
 
 
 def _side_by_side(
