@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm import AESVC, AESVR, AENuSVC, AENuSVR, AEOneClassSVM, RepresentativeSet
+from aesvm.estimators import validation
 from aesvm.io import CSVReader, LibsvmReader, ParquetReader
 from experiments.rivals import NystroemSVM, RandomFeatureSVM, SubsampleSVM
 
@@ -550,3 +551,21 @@ def test_columns_of_a_table_with_missing_values_are_named(missing):
     table["whole"] = pd.array([None] + [1] * (len(X) - 1), dtype="Int64")
     with pytest.raises(ValueError, match="values in 'height', 'whole'"):
         model.predict(table)
+
+
+@pytest.mark.parametrize("name", ["NaN", "infinity"])
+def test_values_of_large_arrays_are_looked_at_on_several_threads(name, monkeypatch):
+    _, given, message = CASES[name]
+    model = AESVC(n_jobs=2)
+    with pytest.raises(ValueError, match=message) as few:
+        model.fit(given["X"], Y)
+    monkeypatch.setattr(validation, "_MANY_VALUES", 1)
+    with pytest.raises(ValueError, match=message) as many:
+        model.fit(given["X"], Y)
+    assert str(many.value) == str(few.value)
+
+
+def test_large_numbers_whose_sum_overflows_are_finite(monkeypatch):
+    monkeypatch.setattr(validation, "_MANY_VALUES", 1)
+    rows = np.full((4, 2), 1e308)
+    assert validation.validated_rows(AESVC(), rows, reset=True) is rows

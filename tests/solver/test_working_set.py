@@ -19,6 +19,7 @@ from aesvm.solver.working_set import (
     find_slopes,
     most_violating,
     possible_moves,
+    write_back,
 )
 
 
@@ -166,3 +167,22 @@ def test_nothing_violates_at_the_optimum(rule):
     chosen, violation, _ = rule(np.arange(4.0), moves, [4], [], 2)
     assert violation == 0.0
     assert len(chosen) == 0
+
+
+@given(st.integers(0, 2**31), st.integers(1, 50))
+def test_a_working_set_is_written_back(seed, n):
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
+    lower, upper = np.full(n, -1.0), np.ones(n)
+    before, moves = rng.integers(-1, 2, n).astype(np.float64), np.zeros(n, dtype=np.int8)
+    now = np.where(rng.uniform(size=len(chosen)) < 0.5, before[chosen], rng.integers(-1, 2))
+    after, moved, changes = before.copy(), np.empty(n, dtype=np.intp), np.empty(n)
+    n_moved = write_back(chosen, now, lower[chosen], upper[chosen], after, moves, moved, changes)
+    wanted = before.copy()
+    wanted[chosen] = now
+    assert_array_equal(after, wanted)
+    assert_array_equal(moved[:n_moved], np.flatnonzero(wanted != before))
+    assert_array_equal(changes[:n_moved], (wanted - before)[wanted != before])
+    expected = np.zeros(n, dtype=np.int8)
+    expected[chosen] = possible_moves(wanted, lower, upper)[chosen]
+    assert_array_equal(moves, expected)

@@ -277,9 +277,14 @@ def fit_rows(
         if estimator.kernel == "precomputed":
             check_symmetric(data)
         with fitting(estimator, data, y, weighted=True) as (run, progress):
-            estimator.gamma_ = resolve_gamma(estimator.gamma, data, estimator.kernel, run)
-            if estimator.kernel == "rbf":
-                warn_of_scales(shared.of_rows("scales", lambda: scale_factor(data)))
+            estimator.gamma_, factor = run(
+                lambda find: find(),
+                [
+                    lambda: resolve_gamma(estimator.gamma, data, estimator.kernel, run),
+                    lambda: _scale_factor(estimator, data, shared),
+                ],
+            )
+            warn_of_scales(factor)
             spec = kernel_spec(estimator, estimator.gamma_)
             kernel = shared.kernel(
                 (spec, estimator.tol), lambda: _kernel(estimator, spec, data, learner, X, shared)
@@ -345,6 +350,13 @@ def fit_rows(
         set_trained(estimator, fitted, trained_on, represented, data.shape, chosen, cut_short)
         estimator._stream_ = None
         return estimator
+
+
+def _scale_factor(estimator: Any, X: Any, shared: SharedWork) -> float | None:
+    """By how much the scales of features differ, where that matters."""
+    if estimator.kernel != "rbf":
+        return None
+    return shared.of_rows("scales", lambda: scale_factor(X))
 
 
 def certify_in_memory(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Certificate:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from math import isfinite
 from numbers import Integral, Real
 from os import PathLike
@@ -27,11 +28,13 @@ from sklearn.utils.validation import _check_y, validate_data
 
 from aesvm.gpu.rows import is_on_gpu
 from aesvm.kernels import KERNELS
+from aesvm.kernels.blocks import cached_rows
 from aesvm.machines.processor import processor
 from aesvm.out_of_core.source import reader_of
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import as_seconds
 from aesvm.runtime.scikit_learn import check_sample_weight
+from aesvm.runtime.threads import Threads
 from aesvm.runtime.warn import ParameterError
 
 
@@ -94,6 +97,9 @@ _LARGEST_WEIGHT = 1e290
 #: Targets that are larger are refused: sums of their squares must stay finite.
 _LARGEST_TARGET = 1e140
 
+#: Arrays of at least so many values are looked through by several threads.
+_MANY_VALUES = 2**22
+
 #: How errors about values that are not numbers begin.
 _NO_NUMBERS = ("could not convert", "float() argument", "The DType")
 
@@ -121,12 +127,28 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     sparse = False if estimator.kernel == "precomputed" else "csr"
     try:
         with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
-            rows = validate_data(estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
+            check = partial(validate_data, estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
+            is_large = isinstance(X, np.ndarray) and X.size >= _MANY_VALUES
+            rows = check(ensure_all_finite=not is_large)
+            if is_large and not _are_finite(rows, estimator.n_jobs):
+                rows = check()  # which says what is wrong with them
     except OverflowError as error:
         raise ValueError(f"X has a number that is too large: {error}.") from error
     except (TypeError, ValueError) as error:
         raise _with_columns(error, X) from error
     return _canonical(rows)
+
+
+def _are_finite(rows: NDArray, n_jobs: int | None) -> bool:
+    """Whether sums of the values are finite, which infinite and missing ones prevent."""
+    step = cached_rows(rows.itemsize * rows.shape[1])
+
+    def is_finite(start: int) -> bool:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool(np.isfinite(rows[start : start + step].sum()))
+
+    with Threads(n_jobs) as run:
+        return all(run(is_finite, range(0, len(rows), step)))
 
 
 def from_gpu(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> tuple:

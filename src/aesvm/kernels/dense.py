@@ -141,24 +141,30 @@ class DenseKernel(VectorKernel):
             self.scaled_squared_norms = self._scaled_squared_norms(run)
 
     def _scaled_squared_norms(self, run: Callable) -> NDArray[np.float64]:
-        norms = self._squared_lengths(np.arange(self.n_rows), self.center, run)
+        norms = self._squared_lengths(None, self.center, run)
         with np.errstate(over="ignore"):
             return self.parameters.gamma * norms
 
     def _squared_lengths(
-        self, rows: NDArray[np.intp], origin: NDArray | None = None, run: Callable = map
+        self,
+        rows: NDArray[np.intp] | None,
+        origin: NDArray | None = None,
+        run: Callable = map,
     ) -> NDArray[np.float64]:
-        """Of some rows, seen from an origin."""
-        norms = np.empty(len(rows))
+        """Of some rows, or of all, seen from an origin."""
+        n_rows = self.n_rows if rows is None else len(rows)
+        norms = np.empty(n_rows)
 
         def write(part: slice) -> None:
             with np.errstate(over="ignore"):
-                vectors = self.X[rows[part]].astype(np.float64, copy=False)
-                if origin is not None:
-                    vectors -= origin
+                own = self.X[part if rows is None else rows[part]]
+                if origin is None:
+                    vectors = own.astype(np.float64, copy=False)
+                else:
+                    vectors = np.subtract(own, origin, dtype=np.float64)
                 norms[part] = np.einsum("ij,ij->i", vectors, vectors)
 
-        for _ in run(write, _parts(len(rows), self.X.shape[1])):
+        for _ in run(write, _parts(n_rows, self.X.shape[1])):
             pass
         return norms
 
@@ -214,11 +220,11 @@ class _Products(Columns):
         return self._left(self.right[positions])
 
     def _left(self, factor: NDArray) -> NDArray:
-        """[2g x, -g|x|^2, 1], of [x, 1, -g|x|^2]."""
-        left = factor * factor.dtype.type(2.0 * self.kernel.parameters.gamma)
-        left[:, -2] = factor[:, -1]
-        left[:, -1] = 1.0
-        return left
+        """[2g x, -g|x|^2, 1], of [x, 1, -g|x|^2]: the same array."""
+        norms = factor[:, -1].copy()
+        factor *= factor.dtype.type(2.0 * self.kernel.parameters.gamma)
+        factor[:, -2], factor[:, -1] = norms, 1.0
+        return factor
 
     def accumulate(self, lines, coefs, scores, kept, crew):
         # a solve for many rows needs tiles sooner or later: all of it may as well use them
@@ -233,9 +239,9 @@ class _Products(Columns):
         add(coefs[None], scores[None], kept, crew, *size)
 
     def write_square(self, rows, out, crew):
-        n = len(self)
-        if self.worth_keeping:  # by NumPy, whose blocks are larger
+        if not self._has_map:
             return super().write_square(rows, out, crew)
+        n = len(self)
         every = np.arange(n)
         add = self._addition(self.own_lines(every, rows), self.right)
         # rows that are kept, and nothing is added up
@@ -259,7 +265,7 @@ class _Products(Columns):
                 own[:, part] = sums
         return found.transpose(2, 0, 1)
 
-    def rows_by_class(self, ends):
+    def rows_by_class(self, ends, run=map):
         kernel, parameters = self.kernel.kernel, self.kernel.parameters
         in_double = self.dtype == self.right.dtype == np.float64
         if not COMPILES or kernel.compiled_map is None or not in_double or self.limit.exists:
@@ -268,7 +274,7 @@ class _Products(Columns):
         # of one type each: compiled code would be compiled again for others
         numbers = float(scale), kernel.of_distances, kernel.compiled_map
         product_map = ProductMap(*numbers, float(parameters.coef0), int(parameters.degree))
-        return RowsByClass.of(self.right, ends, product_map)
+        return RowsByClass.of(self.right, ends, product_map, run)
 
     def _addition(
         self, lines: NDArray, columns: NDArray, lines_are_scaled: bool = True

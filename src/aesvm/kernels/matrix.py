@@ -306,10 +306,10 @@ class Columns(ABC):
             pass
         return len(self) ** 2 // 2
 
-    def rows_by_class(self, ends: NDArray[np.intp]) -> RowsByClass | None:
+    def rows_by_class(self, ends: NDArray[np.intp], run: Callable = map) -> RowsByClass | None:
         """The columns, class by class, for compiled code; None where that has not the kernel.
 
-        ``ends``: where each class ends.
+        ``ends``: where each class ends; ``run``: ``map``, or a parallel one.
         """
         return None
 

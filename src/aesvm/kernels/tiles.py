@@ -12,6 +12,7 @@ BLAS would copy it otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -239,12 +240,21 @@ class RowsByClass(NamedTuple):
 
     @classmethod
     def of(
-        cls, factors: NDArray[np.float64], ends: NDArray[np.intp], product_map: ProductMap
+        cls,
+        factors: NDArray[np.float64],
+        ends: NDArray[np.intp],
+        product_map: ProductMap,
+        run: Callable = map,
     ) -> RowsByClass:
         """Those of rows that are given class by class; ``ends``: where each class ends."""
         width, found = factors.shape[1], np.empty(factors.size)
-        for a, b in pairwise([0, *ends.tolist()]):
+
+        def transpose(own: tuple[int, int]) -> None:
+            a, b = own
             found[width * a : width * b].reshape(width, b - a)[...] = factors[a:b].T
+
+        for _ in run(transpose, pairwise([0, *ends.tolist()])):
+            pass
         return cls(found, width, ends, product_map)
 
 

@@ -235,8 +235,8 @@ def _small_pairs(context: FitContext, first: Represented) -> small_pairs.SmallPa
     if not isinstance(pairs, ClassPairs):
         return None
     classes = ClassMembers.of(pairs, rows, data.given[rows], weights[rows])
-    cache_bytes = context.options.cache_bytes
-    return small_pairs.SmallPairs(classes, context.kernel, context.formulation, cache_bytes)
+    cache_bytes, kernel = context.options.cache_bytes, context.kernel
+    return small_pairs.SmallPairs(classes, kernel, context.formulation, cache_bytes, context.run)
 
 
 def _side_by_side(

@@ -92,6 +92,8 @@ class SmallPairs:
     formulation : Formulation
     cache_bytes : int
         For kernel values within bundles of classes.
+    run : callable, default=map
+        ``map`` or a parallel one.
 
     Attributes
     ----------
@@ -107,6 +109,7 @@ class SmallPairs:
         kernel: TrainingKernel,
         formulation: Formulation,
         cache_bytes: int,
+        run: Callable = map,
     ) -> None:
         self.classes = classes
         self.formulation = formulation
@@ -133,7 +136,8 @@ class SmallPairs:
         is_larger = is_small & (rows > class_bundles.BUNDLE_ROWS) & (self.on_device is None)
         self.by_class: RowsByClass | None = None
         if is_larger.any():
-            self.by_class = self.values.columns(classes.rows).rows_by_class(classes.ends)
+            columns = self.values.columns_by(classes.rows, run)
+            self.by_class = columns.rows_by_class(classes.ends, run)
             if self.by_class is None:
                 is_small, is_larger = is_small & ~is_larger, np.zeros_like(is_larger)
         self.numbers = np.flatnonzero(nothing | is_small)

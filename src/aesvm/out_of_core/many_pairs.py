@@ -84,7 +84,7 @@ def train_pairs(
     assert isinstance(pairs, ClassPairs)
     cache_bytes = trainer.options.cache_bytes
     classes = ClassMembers.of(pairs, np.arange(len(rows)), rows.targets, rows.weights)
-    small = SmallPairs(classes, kernel, formulation, cache_bytes)
+    small = SmallPairs(classes, kernel, formulation, cache_bytes, trainer.run)
     others = np.delete(np.arange(len(pairs)), small.numbers)
     sets = learner.of_one_set(gathered, start_of, kernel, others)
     with progress.task("solve", len(others) + len(small.batches)) as task:

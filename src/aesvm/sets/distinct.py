@@ -34,10 +34,10 @@ def distinct_rows(
 
     def find(bucket: int) -> None:
         rows = np.flatnonzero(hashes >> np.uint64(60) == bucket)
-        head[rows] = _first_equal(X, labels, rows, hashes[rows])
+        head[rows] = _first_equal(X, labels, rows, hashes[rows], run)
 
     if len(hashes) <= _FEW:
-        head[...] = _first_equal(X, labels, np.arange(len(hashes)), hashes)
+        head[...] = _first_equal(X, labels, np.arange(len(hashes)), hashes, run)
     else:
         for _ in run(find, range(16)):
             pass
@@ -48,7 +48,11 @@ def distinct_rows(
 
 
 def _first_equal(
-    X, labels: NDArray[np.intp], rows: NDArray[np.intp], hashes: NDArray[np.uint64]
+    X,
+    labels: NDArray[np.intp],
+    rows: NDArray[np.intp],
+    hashes: NDArray[np.uint64],
+    run: Callable,
 ) -> NDArray[np.intp]:
     """For each of the rows the first one equal to it."""
     order = np.argsort(hashes)  # which is several times as fast as a stable sort
@@ -61,7 +65,7 @@ def _first_equal(
     pending = np.flatnonzero(head != np.arange(len(head)))
     while pending.size:
         here, there = rows[pending], rows[head[pending]]
-        pending = pending[(labels[here] != labels[there]) | _differ(X, here, there)]
+        pending = pending[(labels[here] != labels[there]) | _differ(X, here, there, run)]
         # the first that differs from its head heads the others of its hash in turn
         _, at, group = np.unique(head[pending], return_index=True, return_inverse=True)
         head[pending] = pending[at[group]]
@@ -136,15 +140,21 @@ def _mix(bits, key):
     return (bits ^ (bits >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def _differ(X, rows: NDArray[np.intp], others: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _differ(
+    X, rows: NDArray[np.intp], others: NDArray[np.intp], run: Callable
+) -> NDArray[np.bool_]:
     differs = np.empty(len(rows), dtype=bool)
     if sp.issparse(X):
         _differ_sparse(X.data, X.indices, X.indptr, rows, others, differs)
         return differs
     step = cached_rows(2 * 8 * X.shape[1])
-    for start in range(0, len(rows), step):
+
+    def compare_from(start: int) -> None:
         part = slice(start, start + step)
         differs[part] = (X[rows[part]] != X[others[part]]).any(axis=1)
+
+    for _ in run(compare_from, range(0, len(rows), step)):
+        pass
     return differs
 
 

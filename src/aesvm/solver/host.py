@@ -41,6 +41,7 @@ from aesvm.solver.working_set import (
     find_slopes,
     possible_moves,
     violators,
+    write_back,
 )
 
 #: Variables solved for together.
@@ -222,11 +223,9 @@ class HostDual:
         n_updates = update_pairs(block, diag, coefs, slopes, lower, upper, *limits)
         if n_updates == many:  # pair updates are slow here
             self._leap(block, coefs, slopes, lower, upper, ends, n_updates, is_over)
-        changes = coefs - self.coefs[chosen]
-        self.coefs[chosen] = coefs
-        self.moves[chosen] = possible_moves(coefs, lower, upper)
-        moved = np.flatnonzero(changes)
-        points, total = self.at[chosen[moved]], changes[moved]
+        moved, total = np.empty(len(chosen), dtype=np.intp), np.empty(len(chosen))
+        n_moved = write_back(chosen, coefs, lower, upper, self.coefs, self.moves, moved, total)
+        points, total = self.at[moved[:n_moved]], total[:n_moved]
         if not self.by_row:
             points, which = np.unique(points, return_inverse=True)
             total = np.bincount(which, total, len(points)).astype(np.float64, copy=False)

@@ -45,6 +45,7 @@ class RowCache:
         self.slot = np.full(n_columns, -1)  # of each row
         self.owner = np.full(n_slots, -1)  # of each slot
         self.used = np.full(n_slots, -1)  # in which iteration
+        self.n_begun = 0  # slots that rows have been written to, before all others
 
     def find(self, positions: NDArray[np.intp]) -> NDArray[np.intp]:
         """The slot of each of the given rows, -1 where it is not here. An iteration begins."""
@@ -58,10 +59,14 @@ class RowCache:
         n_slots = len(self.used)
         if not len(positions):
             return positions
-        wanted = min(len(positions), n_slots)
-        oldest = np.argpartition(self.used, wanted - 1)[:wanted] if wanted < n_slots else None
-        slots = np.arange(n_slots) if oldest is None else np.sort(oldest)
-        slots = slots[self.used[slots] < self.iteration]
+        wanted, begun = min(len(positions), n_slots), self.n_begun
+        self.n_begun = min(begun + wanted, n_slots)
+        if begun + wanted <= n_slots:
+            slots = np.arange(begun, self.n_begun)
+        else:
+            oldest = np.argpartition(self.used, wanted - 1)[:wanted] if wanted < n_slots else None
+            slots = np.arange(n_slots) if oldest is None else np.sort(oldest)
+            slots = slots[self.used[slots] < self.iteration]
         owners = self.owner[slots]
         self.slot[owners[owners >= 0]] = -1
         self.slot[positions[: len(slots)]] = slots

@@ -318,6 +318,23 @@ def _nth_smallest(keys, n):
 
 
 @jit
+def write_back(chosen, now, lower, upper, coefs, moves, moved, changes):
+    """Write the coefficients of a working set to those of all variables, and what these can do.
+
+    ``chosen`` tells which variables they are, ``lower`` and ``upper`` have their bounds. Writes to
+    ``moved`` and ``changes`` those that are different now, and by how much. Returns their number.
+    """
+    n_moved = 0
+    for c in range(chosen.size):
+        k = chosen[c]
+        moves[k] = RISE * (now[c] < upper[c]) + FALL * (now[c] > lower[c])
+        moved[n_moved], changes[n_moved] = k, now[c] - coefs[k]
+        n_moved += now[c] != coefs[k]
+        coefs[k] = now[c]
+    return n_moved
+
+
+@jit
 def find_slopes(scores, linear, moves, slopes):
     """Write slopes; returns the smallest of those that can rise, the largest of those that can
     fall, and the sum of all.
