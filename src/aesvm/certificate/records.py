@@ -111,8 +111,8 @@ class Records:
     @classmethod
     def of_numbers(cls, n: int, known: dict[str, NDArray]) -> Records:
         """Known columns; all others as in ``Record.of_nothing``."""
-        nothing = _OF_NOTHING.columns.items()
-        return cls({name: known.get(name, np.repeat(column, n, 0)) for name, column in nothing})
+        nothing = {name: column.repeat(n, 0) for name, column in _OF_NOTHING.columns.items()}
+        return cls(nothing | known)
 
     def take(self, numbers: NDArray) -> Records:
         """The records of some machines."""

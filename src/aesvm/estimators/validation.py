@@ -290,10 +290,12 @@ def valid_classes(y: Any, X: Any, name: str = "") -> NDArray:
     check_given(y, name, "the classes")
     _check_not_masked(y, "y")
     check_consistent_length(X, y)
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biu" and y.flags.c_contiguous:
+        return y  # whole numbers are classes: no need to look
     y = column_or_1d(y, warn=True)
     if y.dtype.kind == "V":
         raise ValueError(f"y has the structured type {y.dtype}: pass one class for each row.")
-    if y.dtype.kind not in "biu":  # whole numbers are classes: no need to look
+    if y.dtype.kind not in "biu":
         check_labels(y, "y")
         with np.errstate(invalid="ignore"):  # it tries whether they are whole numbers
             check_classification_targets(y)

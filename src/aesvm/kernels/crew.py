@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import blocks
 from aesvm.runtime import atomic
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined, jit
 from aesvm.runtime.threads import Threads
 
 
@@ -90,7 +90,7 @@ def add_rows(rows, slots, changes, start, scores):
         w += 1
 
 
-@jit
+@inlined
 def store_rows(block, slots, start, rows):
     """The first lines of a block, into rows of the cache. (As slices Numba copies them slowly.)"""
     n = block.shape[1]
@@ -125,7 +125,7 @@ class Work(NamedTuple):
     dtype: np.dtype  #: of the buffer
 
 
-@jit
+@inlined
 def next_strip(numbers, mode, looks, calls, n_calls):
     """The number of a strip that is this thread's to compute; -1 where it is to return."""
     for _ in range(looks):

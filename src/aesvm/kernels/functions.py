@@ -25,7 +25,7 @@ from numba import types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import OPTIONS, jit
+from aesvm.runtime.jit import OPTIONS, inlined
 
 #: Maps of compiled code.
 IDENTITY, EXPONENTIAL, POWER, TANH = range(4)
@@ -174,7 +174,7 @@ def _exponential(values):
     return _single if values.dtype == types.float32 else _double
 
 
-@jit
+@inlined
 def take_exponential(values):
     """The exponential of contiguous floats, in place."""
     exponential(values)

@@ -38,7 +38,7 @@ from aesvm.kernels.crew import (
 from aesvm.kernels.functions import EXPONENTIAL, IDENTITY, POWER, TANH, take_exponential
 from aesvm.kernels.vectors import NO_FAR, NO_LIMIT, mend
 from aesvm.runtime import atomic
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined, jit
 
 #: Maps of ``functions`` that tiles have.
 MAPS = IDENTITY, EXPONENTIAL
@@ -81,7 +81,7 @@ def _publish(
     atomic.add(numbers, LIMIT, n_strips)
 
 
-@jit
+@inlined
 def _mirror(block, top, first, square):
     """Store a block at lines ``top``, columns ``first`` of a symmetric matrix a second time."""
     n, width = block.shape
@@ -273,7 +273,7 @@ def write_lines(first, second, at, product_map, lines):
                 lines[k, f - 1], lines[k, f] = x, 1.0
 
 
-@jit
+@inlined
 def write_columns(first, second, at, columns):
     """The same rows, as the columns of a block."""
     width, n_first = first.shape
@@ -298,7 +298,7 @@ def write_values(lines, columns, product_map, out):
                 values[k] = np.tanh(values[k] + product_map.coef0)
 
 
-@jit
+@inlined
 def _take_power(values, coef0, degree):
     """``(values + coef0) ** degree`` in place, by squaring as ``functions`` has it."""
     base = np.empty(values.size)

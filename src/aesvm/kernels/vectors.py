@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from aesvm.kernels.blocks import SYMMETRIC_LINES
 from aesvm.kernels.functions import Kernel, Parameters
 from aesvm.kernels.matrix import Columns, KernelMatrix, PlainColumns
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined, jit
 
 #: Products beyond this overflow in single precision, or a sum of them does.
 _LARGEST_PRODUCT = 1e30
@@ -251,7 +251,7 @@ class Limit(NamedTuple):
 NO_FAR = Limit()
 
 
-@jit
+@inlined
 def mend(lines, right, far, values):
     """Compute the kernel values of far lines and far columns of a block from differences.
 

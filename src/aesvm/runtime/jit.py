@@ -12,6 +12,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from typing import Any
 
@@ -72,13 +73,19 @@ class _Pause(event.Listener):
 event.register("numba:compile", _Pause())
 
 
-def jit(function: Callable) -> Callable:
+def jit(function: Callable, inline: str = "never") -> Callable:
     """Compile a function of arrays and scalars when it is first called."""
+    compile_function = partial(nb.njit, inline=inline, **OPTIONS)
     try:
-        return _forgiving(nb.njit(function, cache=True, **OPTIONS))
+        return _forgiving(compile_function(function, cache=True))
     except RuntimeError as error:
         _warn_of_cache(error)
-        return nb.njit(function, **OPTIONS)
+        return compile_function(function)
+
+
+#: For a jitted function that jitted code calls in one place: it becomes a part of its caller there.
+#: Else it would be compiled twice, by itself and with its caller: LLVM gets the code of both.
+inlined = partial(jit, inline="always")
 
 
 def _warn_of_cache(error: Exception) -> None:

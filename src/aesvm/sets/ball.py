@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import first_at, jit, minimum
+from aesvm.runtime.jit import first_at, inlined, jit, minimum
 
 # Entries of the gradient moved by one jitted call: some ten milliseconds.
 _WORK = 10_000_000
@@ -45,7 +45,7 @@ def enclosing_ball(
     return coefs, distances
 
 
-@jit
+@inlined
 def _start(gram, diag, coefs, slopes, support):
     """The centre at the row farthest from the first one."""
     first = 0

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from aesvm.kernels.blocks import cached_rows
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined, jit
 
 #: Rows that are sorted at once, and not in parts on several threads.
 _FEW = 1 << 16
@@ -133,7 +133,7 @@ _key = jit(_key_of)
 _FIRST_KEYS = _key_of(np.arange(64))
 
 
-@jit
+@inlined
 def _mix(bits, key):
     """A number that depends on all bits, 0 for those of 0.0."""
     bits = (bits ^ (bits >> np.uint64(32))) * key

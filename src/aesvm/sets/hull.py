@@ -42,7 +42,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import first_at, jit, minimum
+from aesvm.runtime.jit import first_at, inlined, jit, minimum
 from aesvm.sets.ball import enclosing_ball
 
 #: Vectors over the members are padded to a multiple of this.
@@ -303,7 +303,7 @@ def _add(mu, support, size, t, weight):
     return size + 1
 
 
-@jit
+@inlined
 def _add_row(g, packed, s, weight, m):
     for t in range(m):
         g[t] += weight * packed[s, t]
@@ -330,7 +330,7 @@ def _residual(gram, packed, rows, mu, support, size, i):
     return p
 
 
-@jit
+@inlined
 def _nearest(g, diag, distance, lanes):
     """The member nearest to the row: where diag / 2 - K_it is least (g is -K_it)."""
     half = g.dtype.type(0.5)
@@ -341,7 +341,7 @@ def _nearest(g, diag, distance, lanes):
     return first_at(distance, lanes, least)
 
 
-@jit
+@inlined
 def _shift(g, gain, packed, diag, lanes, step, to, from_, top, source):
     """Move g for a step of weight between two members, and choose the next target.
 
@@ -499,7 +499,7 @@ def join(gram, packed, diag, rows, place, count, i):
     count[0] = last + 1
 
 
-@jit
+@inlined
 def leave(packed, diag, rows, place, count, i):
     """The last member takes the place of the one that leaves."""
     last = count[0] - 1
@@ -515,7 +515,7 @@ def leave(packed, diag, rows, place, count, i):
     count[0] = last
 
 
-@jit
+@inlined
 def record(rows, start, length, leans_on, coefs, used, mu, support, size, i):
     first = used[0]
     start[i] = first
@@ -526,7 +526,7 @@ def record(rows, start, length, leans_on, coefs, used, mu, support, size, i):
     used[0] = first + size
 
 
-@jit
+@inlined
 def recall(place, start, length, leans_on, coefs, mu, support, i):
     """Row i's recorded combination, without the rows that have left: size, and if intact."""
     size = 0

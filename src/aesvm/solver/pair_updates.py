@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from aesvm.runtime.jit import jit, minimum
+from aesvm.runtime.jit import inlined, jit, minimum
 
 #: Variables that are looked through together.
 _CHUNK = 64
@@ -100,7 +100,7 @@ def update_pairs(K, diag, coefs, slopes, lower, upper, ends, tol, limit):
     return updates
 
 
-@jit
+@inlined
 def _partner(row, diag, slopes, no_fall, i, first, last, flat, losses):
     """The variable that, falling while i rises, lowers the objective most; and the curvature."""
     best, chunk = 0.0, -1

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined
 from aesvm.solver.pair_updates import HUGE
 from aesvm.solver.smo import TIGHTER, TIGHTEST
 from aesvm.solver.stagnation import UPDATES_PER_VARIABLE, fall
@@ -178,7 +178,7 @@ def solve_small(
     return Solved(n_updates, objective, violation, converged)
 
 
-@jit
+@inlined
 def balance(coefs, lower, upper, n_first, held):
     """Restore the sums of the classes of a dual, which rounding has moved."""
     above = below = 0.0

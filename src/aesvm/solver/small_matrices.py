@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined, jit
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.small import Array, Improve, PairVariables, balance
 
@@ -82,7 +82,7 @@ def _improve(
                 )
 
 
-@jit
+@inlined
 def _write_matrix(first, cross, second, begin, other, n_first, K):
     """The kernel matrix of two classes, which begin at ``begin`` and ``other``."""
     for i in range(K.shape[0]):
@@ -96,7 +96,7 @@ def _write_matrix(first, cross, second, begin, other, n_first, K):
             K[i, k] = K[k, i] = value
 
 
-@jit
+@inlined
 def _write_slopes(K, coefs, linear, n_first, slopes):
     """``slopes = K coefs + linear`` in the first class, ``- linear`` in the second."""
     for k in range(slopes.size):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels.crew import add_rows
 from aesvm.kernels.tiles import RowsByClass, write_columns, write_lines, write_values
-from aesvm.runtime.jit import jit
+from aesvm.runtime.jit import inlined, jit
 from aesvm.solver.pair_updates import update_pairs
 from aesvm.solver.small import Array, Improve, PairVariables, balance
 from aesvm.solver.working_set import FALL, RISE, choose_compiled
@@ -213,16 +213,15 @@ def _solve(
     slots, n_kept, n_chosen = memory.slots, memory.n_kept, memory.n_chosen[: ends.size]
     moved, changes, missing, found = memory.moved, memory.changes, memory.missing, memory.found
     chosen, recent = memory.chosen, memory.recent
-    zero: Any = np.intp(0)  # no literal: add_rows would be compiled for that, too
+    zero: Any = np.intp(0)  # no literal: functions would be compiled for that, too
     places = class_values.places
     for a in range(active.size):
         number = active[a]
         one, other = pairs[number, 0], pairs[number, 1]
         n_first, n_second, start = sizes[number, 0], sizes[number, 1], starts[2 * number]
         n = n_first + n_second
-        end, last = width * class_ends[one], width * class_ends[other]
-        first = factors[end - width * n_first : end].reshape(width, n_first)
-        second = factors[last - width * n_second : last].reshape(width, n_second)
+        first = _matrix(factors, width * (class_ends[one] - n_first), width, n_first)
+        second = _matrix(factors, width * (class_ends[other] - n_second), width, n_second)
         ends[0], ends[-1] = n_first, n
         coefs, slopes = duals.coefs[start : start + n], duals.slopes[start : start + n]
         lower, upper = duals.lower[start : start + n], duals.upper[start : start + n]
@@ -231,16 +230,16 @@ def _solve(
         middle = n_first * n
         kernel_rows = _KernelRows(
             (
-                _own_values(class_values, one, values, n_first),
-                _own_values(class_values, other, values[middle:], n_second),
+                _own_values(class_values, one, values, zero, n_first),
+                _own_values(class_values, other, values, middle, n_second),
             ),
             (
                 places[one, 2] if places[one, 0] >= 0 else np.intp(-1),
                 places[other, 2] if places[other, 0] >= 0 else np.intp(-1),
             ),
             (
-                values[n_first * n_first : middle].reshape(n_first, n_second),
-                values[middle + n_second * n_second : n * n].reshape(n_second, n_first),
+                _matrix(values, n_first * n_first, n_first, n_second),
+                _matrix(values, middle + n_second * n_second, n_second, n_first),
             ),
         )
         rows, aim, limit = (first, second), aims[a], most[a]
@@ -293,7 +292,7 @@ def _solve(
             )
             is_over = violation <= (1.0 - _ANEW) * aim or n_updates >= limit
             if not is_over:
-                K = blocks.whole[: size * size].reshape(size, size)
+                K = _matrix(blocks.whole, zero, size, size)
                 n_chosen[0] = _write_block(
                     first, second, chosen[:size], product_map, kernel_rows.own,
                     kernel_rows.begins, blocks, K,
@@ -322,22 +321,29 @@ def _solve(
         updates[a] = n_updates
 
 
-@jit
-def _own_values(class_values, number, values, size):
+@inlined
+def _own_values(class_values, number, values, start, size):
     """The block of a class, or room for it in ``values``."""
-    start, n_lines = class_values.places[number, 0], class_values.places[number, 1]
-    if start >= 0:
-        values, size = class_values.values[start:], n_lines
-    return values[: size * size].reshape(size, size)
+    begin, n_lines = class_values.places[number, 0], class_values.places[number, 1]
+    if begin >= 0:
+        values, start, size = class_values.values, begin, n_lines
+    return _matrix(values, start, size, size)
 
 
 @jit
+def _matrix(values, start, n_lines, n_columns):
+    """A part of a buffer as a matrix: a function, as Numba makes much code of this."""
+    return values[start : start + n_lines * n_columns].reshape(n_lines, n_columns)
+
+
+@inlined
 def _write_block(first, second, chosen, product_map, own, begins, blocks, K):
     """The kernel values of a working set; returns how many of it are of the first class.
 
     Where values within both classes are at hand, those of the one with the other are computed.
     """
     width, n_first = first.shape
+    zero: Any = np.intp(0)  # no literal, as in _solve
     middle = 0
     for c in range(chosen.size):
         middle += chosen[c] < n_first
@@ -347,9 +353,9 @@ def _write_block(first, second, chosen, product_map, own, begins, blocks, K):
     bottom = middle if held else chosen.size
     left = middle if held else 0
     right = chosen.size - left
-    columns = blocks.columns[: right * width].reshape(width, right)
+    columns = _matrix(blocks.columns, zero, width, right)
     room = blocks.quarter if held else blocks.whole  # of which ``K`` is a view
-    values = room[: bottom * right].reshape(bottom, right)
+    values = _matrix(room, zero, bottom, right)
     write_lines(first, second, chosen[:bottom], product_map, blocks.lines)
     write_columns(first, second, chosen[left:], columns)
     write_values(blocks.lines[:bottom], columns, product_map, values)

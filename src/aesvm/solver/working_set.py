@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.runtime.jit import jit, minimum
+from aesvm.runtime.jit import inlined, jit, minimum
 from aesvm.solver.pair_updates import HUGE
 
 #: Pair updates of a working set, per variable: what bounds the time between two iterations.
@@ -257,7 +257,7 @@ def most_violating(
     return found
 
 
-@jit
+@inlined
 def _violating(move, slopes, moves, taken, lowest, highest, room, behind, found):
     """Write to ``found`` the variables that are least behind the edge, ``room`` or somewhat more.
 
@@ -292,7 +292,7 @@ def _violating(move, slopes, moves, taken, lowest, highest, room, behind, found)
     return n_near
 
 
-@jit
+@inlined
 def _nth_smallest(keys, n):
     """The n-th smallest of the keys, which are put into another order."""
     first, last, at = 0, keys.size - 1, n - 1
@@ -350,7 +350,7 @@ def find_slopes(scores, linear, moves, slopes):
     return lowest, -highest, total
 
 
-@jit
+@inlined
 def find_edges(slopes, moves):
     """The smallest slope of those that can rise, and the largest of those that can fall."""
     lowest = highest = HUGE
