@@ -87,7 +87,7 @@ def solver(report: Report) -> None:
     means = np.exp(np.log(pd.DataFrame(lines)[["SVC / ours", "ours / intelex"]]).mean())
     report.table(
         f"The solver on the full problem, tol=1e-3, {report.jobs} threads (SVC has one), {CACHE} "
-        f"MB of kernel rows (ours: 200), median of {report.repeats} (SVC: one run)",
+        f"MB of kernel rows (ours: the default), median of {report.repeats} (SVC: one run)",
         lines,
         f"Geometric means: {means.iloc[0]:.1f} times SVC's speed, {means.iloc[1]:.2f} of intelex's "
         "time.",

@@ -19,7 +19,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from aesvm.estimators.parameters import cache_bytes
 from aesvm.runtime.jit import jit
 from aesvm.solver.row_cache import RowCache
 from experiments.rivals.ball_kernel import (
@@ -89,7 +88,7 @@ class BVM(BallSVM):
     def _train(self, pair: Pair) -> Expansion:
         ball = BallKernel(pair, self.C)
         sampler = Sampler(pair.signs, pair.random)
-        centre = _Centre(ball, int(sampler()[0]), cache_bytes(self))
+        centre = _Centre(ball, int(sampler()[0]), int(1e6 * self.cache_size))
         limit = sys.maxsize if self.max_iter == -1 else self.max_iter
         reported = 0
         for tolerance in self._tolerances(ball):

@@ -98,12 +98,14 @@ class AESVC(
     max_iter : int, default=-1
         Most iterations (updates of two multipliers) of each solve, in each pair of classes. -1 is
         no limit.
-    cache_size : float, default=200
+    cache_size : float or "auto", default="auto"
         Megabytes for rows of the kernel matrix, besides a block of at most 2,048 rows and columns
         that the solver works on. For dense rows with up to 128 features (RBF and linear kernels),
         rows are kept only if free support vectors are many: otherwise computing them again is
-        faster. Pairs of classes of such rows may be trained side by side, one on each thread. Each
-        then has a block of at most 4,096 rows and columns, and this many megabytes.
+        faster. For these "auto" is 200 up to 25,000 rows, then 8 for every 1,000 rows, and 2,000
+        from 250,000 rows on; for others it is 200. Pairs of classes of such rows may be trained
+        side by side, one on each thread. Each then has a block of at most 4,096 rows and columns,
+        and this many megabytes.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
@@ -243,7 +245,7 @@ class AESVC(
         verbose: int = 0,
         tol: float = 1e-3,
         max_iter: int = -1,
-        cache_size: float = 200,
+        cache_size: float | str = "auto",
         shrinking: bool = True,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,

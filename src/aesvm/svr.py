@@ -34,12 +34,12 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         Regularisation parameter: the larger, the weaker the regularisation.
     epsilon : float, default=0.1
         Half the width of the tube around the prediction in which errors cost nothing.
-    kernel, gamma, degree, coef0, tol, cache_size, shrinking
+    kernel, gamma, degree, coef0, tol, shrinking
         As in SVR, with its defaults.
-    refine, max_vectors, gap_tol, time_limit, device, n_jobs, verbose, max_iter, memory_budget, \
-on_overflow, hull_tol, subset_size, partition_size, partition
-        As in :class:`aesvm.AESVC`. For "auto", a prediction counts as changed if it moves by more
-        than a twentieth of the standard deviation of y.
+    refine, max_vectors, gap_tol, time_limit, device, n_jobs, verbose, max_iter, cache_size, \
+memory_budget, on_overflow, hull_tol, subset_size, partition_size, partition
+        As in :class:`aesvm.AESVC`. For ``refine="auto"``, a prediction counts as changed if it
+        moves by more than a twentieth of the standard deviation of y.
 
     Attributes
     ----------

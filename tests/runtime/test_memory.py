@@ -17,7 +17,7 @@ from aesvm.bases import span_training
 from aesvm.machines import fit_memory, forecast
 from aesvm.runtime import memory
 from aesvm.runtime.memory import free_memory, machine_memory
-from aesvm.solver import smo
+from aesvm.solver import row_cache, smo
 
 
 def test_memory_is_known(monkeypatch):
@@ -66,7 +66,7 @@ def test_a_cache_that_cannot_fit_is_refused_before_the_work(rows, moons, monkeyp
     monkeypatch.setattr(fit_memory, "free_memory", lambda: 20e6)
     no_solves(monkeypatch)
     X = rows(np.repeat(moons[0], 100, axis=1))  # many features: kernel values are kept
-    with pytest.raises(MemoryError, match=r"cache_size=200 .* 36 MB .*20 MB are free: lower cache"):
+    with pytest.raises(MemoryError, match=r"cache_size='auto' .* 36 MB .*20 MB are free: lower"):
         AESVC(gamma=0.01).fit(X, moons[1])
     with pytest.raises(AssertionError, match="the work has begun"):
         AESVC(gamma=0.01, cache_size=10).fit(X, moons[1])
@@ -102,6 +102,22 @@ def test_memory_is_said_where_lines_are_asked_for(parameters, least, moons, monk
     assert ("; time: " in said) == ("max_vectors" not in parameters)
     assert least <= 1e6 * float(line) < 100e6
     assert_array_equal(told.dual_coef_, silent.dual_coef_)
+
+
+def test_the_memory_that_is_said_counts_a_cache_that_grows_with_the_rows(
+    moons, monkeypatch, capsys
+):
+    monkeypatch.setattr(forecast, "_WORTH_ASKING", 1000)
+    monkeypatch.setattr(fit_memory, "WORKING_SET", 0)
+    for module in (fit_memory, row_cache):
+        monkeypatch.setattr(module, "LEAST_BYTES", 10**6)
+    monkeypatch.setattr(row_cache, "_BYTES_PER_ROW", 10_000)
+    said = []
+    for size in (1, "auto"):
+        AESVC(gamma=1.0, cache_size=size, verbose=1).fit(*moons)
+        said += re.findall(r"memory: some ([\d.]+) MB", capsys.readouterr().out)
+    least, grown = map(float, said)
+    assert 28.0 <= grown - least <= 30.0  # 30 MB in place of one, to two digits
 
 
 def test_few_rows_need_no_estimate(moons, capsys):

@@ -32,6 +32,14 @@ def test_the_twin_decides_as_the_model(name):
     assert twin.n_features_in_ == fitted.n_features_in_
 
 
+@pytest.mark.parametrize(("size", "of_twin"), [("auto", SVC().cache_size), (300, 300)])
+def test_a_cache_that_grows_with_the_rows_is_scikit_learns_own(size, of_twin):
+    X, two, *_ = rows()
+    twin = AESVC(cache_size=size).fit(X, two).to_sklearn()
+    assert twin.cache_size == of_twin
+    np.testing.assert_array_equal(clone(twin).fit(X, two).classes_, np.unique(two))
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid", "rbf"])
 def test_every_kernel_dense_and_sparse(kernel):
     X, _, four, _, others = rows()

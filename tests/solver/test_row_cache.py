@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from aesvm.solver.row_cache import RowCache
+from aesvm.solver.row_cache import RowCache, usual_bytes
 
 FLOAT = np.dtype(np.float32)
 
@@ -72,3 +72,10 @@ def test_a_cache_too_small_for_a_row_keeps_none(n_bytes):
 
 def test_it_never_takes_more_than_the_whole_matrix():
     assert RowCache(10, 10**12, FLOAT).values.size == 100
+
+
+def test_the_usual_size_grows_with_the_rows_between_bounds():
+    sizes = [usual_bytes(n_rows) for n_rows in (10, 20_000, 50_000, 100_000, 10**6, 10**7)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == sizes[1] < sizes[2] < sizes[3] < sizes[4] == sizes[5]
+    assert usual_bytes(10**7, always_used=True) == sizes[0]

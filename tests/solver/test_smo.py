@@ -14,7 +14,7 @@ from sklearn.svm import SVC, SVR, NuSVC, OneClassSVM
 
 from aesvm.kernels import blocks, kernel_matrix
 from aesvm.runtime.threads import Threads
-from aesvm.solver import host, smo
+from aesvm.solver import host, row_cache, smo
 from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables
 from tests import oracles
@@ -188,6 +188,24 @@ def test_any_size_of_cache_gives_the_same_model(small_sets, rows_are_kept, cache
     found = smo.minimize(*arguments, tol=1e-6, cache_bytes=cache_bytes, shrinking=False)
     assert_allclose(found.objective, everything.objective, rtol=1e-8)
     assert_allclose(found.alpha, everything.alpha, atol=1e-4)
+
+
+@pytest.mark.parametrize("always_used", [False, True])
+def test_a_solve_of_no_given_cache_has_the_usual_one(always_used, monkeypatch):
+    if always_used:
+        monkeypatch.setattr(blocks, "CHEAP_FEATURES", 0)
+    monkeypatch.setattr(row_cache, "_BYTES_PER_ROW", 10**6)
+    arguments, _ = classification()
+    sizes = []
+
+    def operations(problem, stagnation, cache_bytes):
+        sizes.append(cache_bytes)
+        return host.HostDual(problem, stagnation, cache_bytes)
+
+    smo.minimize(*arguments, operations=operations)
+    smo.minimize(*arguments, operations=operations, cache_bytes=5000)
+    assert sizes == [row_cache.usual_bytes(len(arguments[1]), always_used), 5000]
+    assert (sizes[0] == row_cache.LEAST_BYTES) == always_used
 
 
 def test_no_rows_are_kept_of_few_features_where_few_variables_are_free(small_sets, monkeypatch):
@@ -467,7 +485,8 @@ def test_with_many_free_variables_pools_end_at_the_same_optimum(pools):
     arguments, K = many_free_variables()
     found = smo.minimize(*arguments, tol=1e-4)
     assert len(pools) > 1
-    assert max(pools) < len(K) // 2 + 1
+    assert pools[0] == host._FIRST_POOL * host.WORKING_SET  # when none is free yet
+    assert max(pools) <= host._MOST_OF_PLAY * len(K)
     _, _, signs, linear, bounds = arguments
     assert found.converged
     assert violation_of(K, found, signs, linear, bounds) <= 1e-4 + 1e-6

@@ -185,7 +185,8 @@ def _measured(
 def to_sklearn(estimator: Any) -> Any:
     """The model as a fitted estimator of scikit-learn, with the same decision values.
 
-    Parameters that both estimators have keep their values; ``gamma`` is the number that was used.
+    Parameters that both estimators have keep their values; ``gamma`` is the number that was used,
+    and ``cache_size="auto"`` becomes scikit-learn's default.
     With dense support vectors, scikit-learn's estimators predict dense rows only. They settle ties
     of votes in the order of ``classes_``; a warning says so if ``tie_order_`` is another.
 
@@ -227,6 +228,8 @@ def to_sklearn(estimator: Any) -> Any:
         )
     twin = _TWINS[type(estimator).__name__.removeprefix("Dask")]()
     own = estimator.get_params(deep=False)
+    if isinstance(own["cache_size"], str):
+        del own["cache_size"]
     twin.set_params(**{name: own[name] for name in twin.get_params() if name in own})
     twin.set_params(gamma=float(estimator.gamma_), verbose=False)
     attributes = {name: getattr(estimator, name) for name in _SHARED if hasattr(estimator, name)}

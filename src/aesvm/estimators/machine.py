@@ -54,7 +54,7 @@ MACHINE_CONSTRAINTS: dict[str, Any] = {
     "time_limit": [None, Seconds()],
     "tol": [Interval(Real, 0.0, None, closed="neither")],
     "max_iter": [Interval(Integral, -1, None, closed="left")],
-    "cache_size": [Interval(Real, 0.0, None, closed="left")],
+    "cache_size": [StrOptions({"auto"}), Interval(Real, 0.0, None, closed="left")],
     "shrinking": ["boolean"],
     **STREAM_CONSTRAINTS,
 }

@@ -68,7 +68,7 @@ class MachineParameters(TypedDict, total=False):
     time_limit: float | None
     tol: float
     max_iter: int
-    cache_size: float
+    cache_size: float | str
     shrinking: bool
     memory_budget: int | str | None
     on_overflow: str
@@ -143,8 +143,10 @@ def plan_elsewhere(estimator: Any, asked_again: bool = True) -> Rounds | Span:
     return found
 
 
-def cache_bytes(estimator: Any) -> int:
-    return int(min(estimator.cache_size * 1e6, _MOST))
+def cache_bytes(estimator: Any) -> int | None:
+    """Bytes for kernel rows; None leaves them to the solver."""
+    size = estimator.cache_size
+    return None if isinstance(size, str) else int(min(size * 1e6, _MOST))
 
 
 def trained_with(estimator: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from aesvm.runtime.memory import free_memory, in_bytes
 from aesvm.sets.derive import PreparedRows
 from aesvm.solver.free_variables import MOST_FREE
 from aesvm.solver.host import WORKING_SET
+from aesvm.solver.row_cache import LEAST_BYTES, usual_bytes
 
 #: Bytes of arrays for each row of a solve, with the work before and after it. (Between 580 and 660
 #: on ijcnn1 and covtype.)
@@ -46,9 +47,11 @@ def check_memory(context: FitContext, prepared: PreparedRows) -> None:
             f"besides them, and {in_bytes(free)} are free: use fewer rows, or fit_stream."
         )
     if cache > free and _keeps_values(context, prepared):
+        given = context.options.cache_bytes
+        size = "'auto'" if given is None else f"{given / 1e6:g}"
         raise MemoryError(
-            f"cache_size={context.options.cache_bytes / 1e6:g} takes {in_bytes(cache)} for kernel "
-            f"values, and {in_bytes(free)} are free: lower cache_size."
+            f"cache_size={size} takes {in_bytes(cache)} for kernel values, and "
+            f"{in_bytes(free)} are free: lower cache_size."
         )
 
 
@@ -79,5 +82,8 @@ def _memory(context: FitContext, prepared: PreparedRows) -> tuple[float, float]:
     of_row = 2.0 * single * X.nnz / X.shape[0] if sp.issparse(X) else float(single * X.shape[1])
     of_row *= context.kernel.spec.kernel != "precomputed"
     copies = of_row * (n_rows + n_largest)
-    cache = min(float(context.options.cache_bytes), single * n_largest**2)
-    return copies + _OF_ROW * n_largest, cache
+    most, every = context.options.cache_bytes, single * n_largest**2
+    if most is None:
+        keeps = every > LEAST_BYTES and _keeps_values(context, prepared)
+        most = usual_bytes(int(n_largest), keeps)
+    return copies + _OF_ROW * n_largest, min(float(most), every)

@@ -45,6 +45,7 @@ from aesvm.machines.problem import pair_classes
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.solver.pair_updates import HUGE
+from aesvm.solver.row_cache import LEAST_BYTES
 from aesvm.solver.small import Improve, PairVariables, TwoClasses, solve_small
 from aesvm.solver.small_matrices import improve_by_matrices
 from aesvm.solver.small_working_sets import ClassValues, improve_by_working_sets
@@ -108,12 +109,12 @@ class SmallPairs:
         classes: ClassMembers,
         kernel: TrainingKernel,
         formulation: Formulation,
-        cache_bytes: int,
+        cache_bytes: int | None,
         run: Callable = map,
     ) -> None:
         self.classes = classes
         self.formulation = formulation
-        self.cache_bytes = cache_bytes
+        self.cache_bytes = LEAST_BYTES if cache_bytes is None else cache_bytes
         self.definite = kernel.spec.is_definite
         self.n_rows = kernel.X.shape[0]  # bounds of distinct rows are sums over equal ones
         self.values = _in_double(kernel)  # which certificates can be computed from

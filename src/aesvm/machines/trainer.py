@@ -55,7 +55,7 @@ class SolverOptions(NamedTuple):
 
     tol: float
     max_iter: int
-    cache_bytes: int
+    cache_bytes: int | None
     shrinking: bool
 
 

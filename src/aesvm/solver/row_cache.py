@@ -18,8 +18,28 @@ from numpy.typing import NDArray
 
 from aesvm.runtime.jit import jit
 
+#: Bytes of a cache whose size is not given: the least, for each row, and the most. (100,000 rows of
+#: heart2020 took 3.8 times the floor with 400 MB and 4.5 times with 240.)
+LEAST_BYTES, _BYTES_PER_ROW, _MOST_BYTES = 200_000_000, 8_000, 2_000_000_000
+
 #: Values that a thread moves at a time.
 _MOVED = 1 << 19
+
+
+def usual_bytes(n_rows: int, always_used: bool = False) -> int:
+    """Bytes of a cache whose size is not given: of rows alone, not of the machine's memory.
+
+    Pools of free variables gain from more of it the more rows there are. Where all fits use the
+    cache, it stays as small as it may be.
+
+    Examples
+    --------
+    >>> from aesvm.solver.row_cache import usual_bytes
+    >>> usual_bytes(1000), usual_bytes(100_000), usual_bytes(10**7)
+    (200000000, 800000000, 2000000000)
+    """
+    grown = min(_BYTES_PER_ROW * n_rows, _MOST_BYTES)
+    return LEAST_BYTES if always_used else max(LEAST_BYTES, grown)
 
 
 class RowCache:

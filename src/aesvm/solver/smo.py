@@ -38,6 +38,7 @@ from numpy.typing import NDArray
 
 from aesvm.kernels import KernelMatrix
 from aesvm.solver.host import HostDual
+from aesvm.solver.row_cache import usual_bytes
 from aesvm.solver.stagnation import Stagnation
 from aesvm.solver.state import DualState, Known, PreparedVariables, Solution
 
@@ -109,7 +110,7 @@ def minimize(
     enough: float | None = None,
     finest: float = 0.0,
     max_iter: int = -1,
-    cache_bytes: int = 200_000_000,
+    cache_bytes: int | None = None,
     shrinking: bool = True,
     run: Callable = map,
     watch: Callable[[float, int, int], bool | None] | None = None,
@@ -144,9 +145,9 @@ def minimize(
         The smallest violation to aim at for that: kernel values are precise enough for no less.
     max_iter : int, default=-1
         Most pair updates, LIBSVM's iterations; -1 for no limit.
-    cache_bytes : int, default=200_000_000
-        For rows of the kernel matrix. Of dense rows with few features they are kept only where
-        free variables are many.
+    cache_bytes : int, default=None
+        For rows of the kernel matrix; ``row_cache.usual_bytes`` where None. Of dense rows with few
+        features they are kept only where free variables are many.
     shrinking : bool, default=True
     run : callable, default=map
         ``map`` or a parallel one.
@@ -173,6 +174,8 @@ def minimize(
     problem = DualState(kernel, prepared, signs, linear, bounds, start, known, run)
     if not len(rows):
         return problem.solution(0, tol, duality_tol)
+    if cache_bytes is None:
+        cache_bytes = usual_bytes(len(prepared.rows), prepared.columns.worth_keeping)
     stagnation = Stagnation(len(rows), problem.unit)
     dual = operations(problem, stagnation, cache_bytes)
     limit = maxsize if max_iter == -1 else max_iter
