@@ -65,8 +65,8 @@ _HELD, _ALWAYS_HELD = 4, 2
 _POOL, _POOL_INNER = 2, 0.2
 
 #: The fractions of the free variables and of those in play that a pool has at least and at most.
-#: (With 2 and 1/2, heart2020 and generated noise took up to a tenth more kernel values. 255,836 rows
-#: took 13 times the floor with 200 MB, most of it once no pool was chosen any more.)
+#: (With 2 and 1/2, heart2020 and generated noise took up to a tenth more kernel values; and with
+#: 255,836 rows and 200 MB 13 times the floor, most of it once no pool was chosen any more.)
 _LEAST_POOL, _MOST_OF_PLAY = 1.25, 2.0 / 3.0
 
 #: Pools become ``_LARGER`` times as large once one has left more than ``_TOO_SMALL`` of the
