@@ -9,11 +9,10 @@ from the start, all their kernel values are held, and the working set is all of 
 A working set has room for half as many new variables. Where free variables outnumber these, the
 same ones move in many iterations, and to bring the scores of all others up to date every time takes
 most of the work. So a pool is chosen: the free variables, and as many that violate optimality or
-are next to. The first pools, while few are free, are some thousands that violate. Iterations go on
-in the pool alone until its violation is a fraction of what it was; then the scores of all others
-follow at once, and the next pool is chosen. Variables that rest after a pool are left out, unless
-the others violate as much as before. A pool's kernel rows are short and used often, so they are
-always kept.
+are next to. Iterations go on in the pool alone until its violation is a fraction of what it was;
+then the scores of all others follow at once, and the next pool is chosen. Variables that rest after
+a pool are left out, unless the others violate as much as before. A pool's kernel rows are short and
+used often, so they are always kept.
 """
 
 from __future__ import annotations
@@ -66,11 +65,10 @@ _HELD, _ALWAYS_HELD = 4, 2
 #: values, and 1.2 times as long on 16 threads: 100,000 rows, three fits of each by turns.)
 _POOL, _POOL_INNER = 2, 0.2
 
-#: Working sets of variables of the first pools, where twice as many violate optimality; and the
-#: fractions of the free variables and of those in play that a pool has at least and at most. (With
-#: pools only from 512 free variables on, and as long as these were a quarter of those in play,
-#: heart2020 took 4 to 30 % more kernel values, and covtype (16, 4) and generated noise some 10 %.)
-_FIRST_POOL, _LEAST_POOL, _MOST_OF_PLAY = 4, 1.25, 2.0 / 3.0
+#: The fractions of the free variables and of those in play that a pool has at least and at most.
+#: (With 2 and 1/2, heart2020 and generated noise took up to a tenth more kernel values; and with
+#: 255,836 rows and 200 MB 13 times the floor, most of it once no pool was chosen any more.)
+_LEAST_POOL, _MOST_OF_PLAY = 1.25, 2.0 / 3.0
 
 #: Pools become ``_LARGER`` times as large once one has left more than ``_TOO_SMALL`` of the
 #: violation: others then violate as much. They are at most as large as lets the cache hold the
@@ -351,20 +349,15 @@ class HostDual:
         self.left_out.append(LeftOut(points, self.problem.by_point(), slots))
 
     def _enter_pool(self, aim: float) -> None:
-        """Go on with a pool of variables alone, where many are free or violate."""
+        """Go on with a pool of variables alone, where many are free."""
         if self.columns.worth_keeping or self.gram is not None:
             return
         free = self.moves == RISE + FALL
         n_free = int(np.count_nonzero(free))
-        violate = violators(self.edges, self.edges, self.slopes, self.moves)
-        n_violate = int(np.count_nonzero(violate))
-        first = _FIRST_POOL * WORKING_SET
-        least = max(_POOL * n_free, min(first, n_violate // 2))
-        most = int(_MOST_OF_PLAY * len(free))
+        least, most = _POOL * n_free, int(_MOST_OF_PLAY * len(free))
         fit = self.cache.values.size // max(n_free, 1)
         size = min(max(least, min(self.pool_multiple * n_free, fit)), most)
-        are_many = 2 * n_free > WORKING_SET or n_violate > 2 * first
-        if not are_many or size < _LEAST_POOL * n_free:
+        if 2 * n_free <= WORKING_SET or size < _LEAST_POOL * n_free:
             return
         stay, room = free, (size - n_free) // (2 * len(self.edges))
         for part, lowest, highest in self.edges:
