@@ -84,6 +84,7 @@ def _memory(context: FitContext, prepared: PreparedRows) -> tuple[float, float]:
     copies = of_row * (n_rows + n_largest)
     most, every = context.options.cache_bytes, single * n_largest**2
     if most is None:
-        keeps = every > LEAST_BYTES and _keeps_values(context, prepared)
+        is_small = context.data.n_machines > 1 or every <= LEAST_BYTES
+        keeps = is_small or _keeps_values(context, prepared)
         most = usual_bytes(int(n_largest), keeps)
     return copies + _OF_ROW * n_largest, min(float(most), every)

@@ -31,6 +31,7 @@ from aesvm.machines.small_pairs import SmallPairs
 from aesvm.machines.training_kernel import Precision, TrainingKernel
 from aesvm.runtime.progress import Progress
 from aesvm.solver import smo
+from aesvm.solver.row_cache import LEAST_BYTES
 from aesvm.solver.state import Solution
 
 #: Steps in which the progress of a single solve is reported.
@@ -79,6 +80,9 @@ class Trainer:
     starts: Starts | None = None  #: solutions of other fits to these rows, to begin with
 
     def __post_init__(self) -> None:
+        if self.options.cache_bytes is None and not self.alone:
+            # machines may be trained side by side, each with a cache
+            self.options = self.options._replace(cache_bytes=LEAST_BYTES)
         self.n_iter = [0] * self.n_machines
         self.n_values = [0] * self.n_machines  # kernel values that their solves have taken
         self.history = FitHistory(self.progress.started)
