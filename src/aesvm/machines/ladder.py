@@ -75,6 +75,10 @@ from aesvm.sets.derive import PreparedRows
 #: Costs of n of N rows are multiplied by a power of N / n: by the better of these.
 _POWERS = 0.0, 0.5
 
+#: The other costs are tried where there is time for this many such samples. (With all of them tried,
+#: a9a and moons had no time left after 0.1 s, and 2,000 rows in their model.)
+_WORTH_A_TRIAL = 5.0
+
 #: Kernel values that are computed between two looks at the clock.
 _AT_ONCE = 1e8
 
@@ -218,8 +222,11 @@ class _Climb:
         is_first = rung.n_rows < max(plans.TABLE.first_samples)
         found: list[tuple[Made, Sampled, float]] = []
         for power in self.powers[:1] if is_first else self.powers:
-            if not found or not self.progress.is_over():
-                found.append((*self._one_sample(rung, progress, power), power))
+            before = self._left()
+            if found and before < _WORTH_A_TRIAL * took:
+                break
+            found.append((*self._one_sample(rung, progress, power), power))
+            took = before - self._left()
         made, sampled, power = min(found, key=lambda one: one[0].objective)
         if is_first:
             self.look = Look(0, 0.0)  # it may have loaded code
@@ -227,7 +234,7 @@ class _Climb:
             self.powers = (power,)
         n_used = self.sampled.n_used
         if rung.is_further:
-            self.sampled = self.sampled._replace(n_used=n_used + sampled.n_rows)
+            self.sampled = self.sampled.after_another(sampled)
         else:
             self.sampled = sampled._replace(n_used=max(n_used, sampled.n_rows))
         self._take(made)

@@ -366,7 +366,15 @@ class Sampled(NamedTuple):
         more = self.seconds - seconds
         if more <= 0.0:
             return max(self.seconds, 1e-9)
-        return more / (1.0 - (n_before / self.n_rows) ** TABLE.power)
+        part = (n_before / self.n_rows) ** TABLE.power
+        # on a busy machine a sample may take several times as long as the one before tells
+        return min(more / (1.0 - part), seconds / part if part else inf)
+
+    def after_another(self, other: Sampled) -> Sampled:
+        """With another sample, which may have taken less for its size: it was disturbed less."""
+        seconds = other.seconds * (self.n_rows / other.n_rows) ** TABLE.power
+        n_used = self.n_used + other.n_rows
+        return self._replace(seconds=min(self.seconds, seconds), n_used=n_used)
 
     def seconds_of(self, n_rows: float) -> float:
         """The seconds that the SVM of ``n_rows`` rows is expected to take."""
