@@ -75,8 +75,8 @@ from aesvm.sets.derive import PreparedRows
 #: Costs of n of N rows are multiplied by a power of N / n: by the better of these.
 _POWERS = 0.0, 0.5
 
-#: The other costs are tried where there is time for this many such samples. (With all of them tried,
-#: a9a and moons had no time left after 0.1 s, and 2,000 rows in their model.)
+#: The other costs are tried where there is time for this many such samples. (Where they always
+#: were, a9a and moons had no time left after 0.1 s, and 2,000 rows in their model.)
 _WORTH_A_TRIAL = 5.0
 
 #: Kernel values that are computed between two looks at the clock.
@@ -221,6 +221,7 @@ class _Climb:
         """Train a sample's machines; the second sample's with both costs, then with the better."""
         is_first = rung.n_rows < max(plans.TABLE.first_samples)
         found: list[tuple[Made, Sampled, float]] = []
+        took = 0.0
         for power in self.powers[:1] if is_first else self.powers:
             before = self._left()
             if found and before < _WORTH_A_TRIAL * took:

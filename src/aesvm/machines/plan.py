@@ -78,9 +78,6 @@ class _Table(NamedTuple):
     #: Kernel values that an exact solve computes for each row and support vector: 1.1 to 1.9 where
     #: few support vectors are free, more where many are.
     exact_values: float = 2.0
-    #: The fewest that are expected of all rows, whatever the SVM of some of them took: of few rows
-    #: all kernel values are kept, and computed once.
-    least_values: float = 1.5
     #: Reducing a subset is worth ``reduce + reduce_kept f`` times its kernel values, where it keeps
     #: a fraction f. That was measured with 54 features; the products of 20 features take as long as
     #: the exponential and the sums of a kernel value.
@@ -124,9 +121,10 @@ class _Table(NamedTuple):
     #: and a sample of them takes about as long. (40 classes of 60,000 rows: 0.9 s for the samples,
     #: and for the exact SVMs. Of 150,000 rows: 1.1 and 13 s.)
     rows_of_small_pairs: int = 3072
-    #: How much of the fall in the fraction of support vectors goes on as the rows double.
-    #: (With all of it, 20 features and a tenth of noise had 0.8 times as many as there were.)
-    falls_on: float = 0.5
+    #: How much of the fall in the fraction of support vectors goes on as the rows double. (From an
+    #: eighth or a twelfth of the rows of 28 fits it was 0.78 to 1.37 times as many as there were;
+    #: with half of the fall 0.84 to 1.5 times, with all of it 0.72 to 1.25 times.)
+    falls_on: float = 0.75
     #: A pilot chooses no more vectors where those that it has leave this fraction of its squared
     #: norm. (On covtype 1,250 vectors leave 1 %; from there on the SVM of all rows wants others
     #: than the pilot does.)
