@@ -4,11 +4,10 @@ Two small SVMs, the exact ones of 1/12 and of 1/48 of the rows, have fewer suppo
 and free variables than the SVM of all rows. Each count is taken to grow as a power of the number of
 rows, and the two SVMs tell the power. Three parts grow differently:
 
-    kernel values of the first steps    ``_FIRST`` for each row, whatever SVM it is
-    of support vectors                  rows times support vectors, as often as the larger of the
-                                        two computed each of them
-    of those that are free              again and again: as often as updates grow beside support
-                                        vectors
+    kernel values of the first steps and the last ones, whatever SVM it is
+    of support vectors: rows times these, as often as the larger of the two computed each of them
+    of support vectors that are free, and do not all have room in a working set: again and again,
+    as often as updates grow beside support vectors
 
     seconds = kernel values x seconds of one + updates x seconds of one
 
@@ -45,14 +44,15 @@ from aesvm.solver.host import WORKING_SET
 #: kernel values. That tells nothing of how often one that does not computes them.)
 _LARGER, _SMALLER, _LEAST_ROWS = 12, 4, 5000
 
-#: Kernel values for each row that a solve computes while its first working sets are no support
-#: vectors yet: of two working sets. (It was 1,500 to 2,600 on covtype, flights and moons.)
-_FIRST = 2.0 * WORKING_SET
+#: Kernel values in all that a solve computes once so few variables are in play that it holds all
+#: of theirs. Those of the first working set, with all rows, come before.
+_HELD = 4e6
 
 #: Updates grow by a power of the rows that is larger than the small SVMs tell by this times the
-#: fraction of support vectors that are free. (On a9a at C=100 the power was 1.6 up to 5,000 rows,
-#: and 2 from there on; on heart2020 1.3 and 1.6; where few are free it hardly grew.)
-_FASTER = 0.5
+#: fraction of support vectors that are free and have no room in a working set. (On a9a at C=100 the
+#: power was 1.6 up to 5,000 rows, and 2 from there on; on heart2020 1.3 and 1.6. Where few are free
+#: it fell.)
+_FASTER = 0.7
 
 #: The most machines (pairs of classes) that have small SVMs. What the others take is expected to be
 #: in proportion to the squares of their rows. (For all 45 pairs of ten classes the small SVMs would
@@ -170,15 +170,21 @@ def _of_all(fewer: _Counts, more: _Counts, n_rows: int) -> _Counts:
     times, support = n_rows / more.n_rows, max(more.n_support, 1.0)
     power = min(_power(fewer.n_free, more.n_free), 1.0)
     n_free = min(more.n_free * times**power, n_support)
-    free = n_free / n_support
-    power = _power(fewer.n_updates, more.n_updates) + _FASTER * free
+    crowded = max(n_free - WORKING_SET, 0.0) / n_support
+    power = _power(fewer.n_updates, more.n_updates) + _FASTER * crowded
     n_updates = more.n_updates * times**power
     is_told = more.n_values > 0.5 * more.n_rows * (more.n_rows + 1)  # not all were held
-    each = (more.n_values / more.n_rows - _FIRST) / support if is_told else TABLE.exact_values
+    each = (more.n_values - _first(more.n_rows)) / (more.n_rows * support)
+    each = max(each, 1.0) if is_told else TABLE.exact_values
     again = max(n_updates / n_support * support / max(more.n_updates, 1.0), 1.0)
-    each = max(each, 1.0) * (1.0 - free + free * again)
-    n_values = n_rows * (min(_FIRST, 0.5 * n_rows) + each * n_support)
+    each *= 1.0 - crowded + crowded * again
+    n_values = _first(n_rows) + each * n_rows * n_support
     return _Counts(n_rows, n_support, n_free, n_updates, n_values)
+
+
+def _first(n_rows: float) -> float:
+    """Kernel values of a solve beside those of all rows with support vectors."""
+    return min(WORKING_SET * n_rows + _HELD, 0.5 * n_rows**2)
 
 
 def _power(fewer: float, more: float) -> float:
