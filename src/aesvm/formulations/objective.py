@@ -214,12 +214,14 @@ class Objective:
         known = np.greater(squared_norms, 0.0) & np.less(squared_norms, inf)
         if not known.any():
             return np.ones(n_machines)
-        if self.segments.sizes.max() <= _ROWS_THAT_TELL or self.segments.single:
+        is_few = self.segments.single or self.segments.sizes.max() <= _ROWS_THAT_TELL
+        if is_few or self.formulation.is_homogeneous:  # a nu form is feasible for all rows alone
             return np.where(known, best_multiples(objective, n_machines, len(scores)), 1.0)
         some, at = self._some_rows()
         multiples = some.best_multiples_of_w(scores[at], squared_norms)
-        ones = np.ones(n_machines)
-        return np.where(objective(multiples) < objective(ones), multiples, ones)
+        tried = np.stack([np.ones(n_machines), np.zeros(n_machines), multiples])
+        best = np.argmin([objective(t) for t in tried], axis=0)
+        return np.where(known, tried[best, np.arange(n_machines)], 1.0)
 
     def _some_rows(self) -> tuple[Objective, NDArray[np.intp]]:
         """Every k-th row of each machine, with the costs of all; and which rows these are."""
