@@ -156,7 +156,7 @@ def test_seconds_are_those_of_kernel_values_and_of_updates(solves, monkeypatch, 
     AESVC(gamma=2.0, verbose=1).fit(*moons())
     (found,) = solves["expected"]
     of_value = 10.0 / (forecast._LINES * ROWS)  # the block has all rows, and takes ten seconds
-    seconds = found.n_values * of_value + found.n_updates * forecast._UPDATE
+    seconds = forecast._REST * found.n_values * of_value + found.n_updates * forecast._UPDATE
     assert found.seconds == pytest.approx(seconds, rel=1e-9)
     said = between(forecast._LEAST * seconds, forecast._MOST * seconds)
     assert f"; time: {said}\n" in capsys.readouterr().out
