@@ -72,6 +72,33 @@ def test_losses_and_multiples_of_many_machines_are_those_of_each(name, seed):
         assert value(t) <= value(alone) + 1e-5 * abs(value(alone))
 
 
+@EACH
+@given(seed=SEEDS)
+@settings(max_examples=10)
+def test_some_rows_tell_the_multiples_of_machines_of_many(name, seed):
+    formulation = FORMULATIONS[name]
+    rng, each = np.random.default_rng(seed), []
+    for n in (2, 1000, 1500):
+        _, targets, bounds = problem(formulation, int(rng.integers(10**6)), n)
+        order = np.argsort(targets)  # class by class, as in pairs
+        noisy = targets + rng.normal(size=len(targets))
+        each.append((targets[order], bounds[order], 3.0 * noisy[order]))
+    objective, scores = together(formulation, each)
+    multiples = objective.best_multiples_of_w(scores, np.full(3, 50.0))
+
+    def values(t):
+        scaled = objective.segments.spread(t) * scores
+        return 25.0 * t * t + objective.loss(scaled, objective.best_offsets(scaled))
+
+    found, usual = values(multiples), values(np.ones(3))
+    assert (found <= usual).all()
+    for number, (targets, bounds, own) in enumerate(each):
+        (best,) = Objective(formulation, targets, bounds).best_multiples_of_w(own, 50.0)
+        lowest = values(np.full(3, best))[number]
+        gain = usual[number] - lowest
+        assert found[number] - lowest <= 0.25 * gain + 0.05 * abs(lowest)
+
+
 @given(seed=SEEDS)
 def test_the_lowest_point_is_nowhere_improved_of_any_ramps(seed):
     rng = np.random.default_rng(seed)

@@ -88,6 +88,32 @@ def test_the_work_that_is_expected_is_that_of_the_fit_to_a_factor(
     assert "; time: " in capsys.readouterr().out
 
 
+def counts(n_rows, support=0.3, free=0.05, updates=1.0, each=1.5):
+    """Those of a solve whose counts are in proportion to its rows."""
+    n_values = forecast._first(n_rows) + each * support * n_rows**2
+    return forecast._Counts(n_rows, support * n_rows, free * n_rows, updates * n_rows, n_values)
+
+
+def test_counts_in_proportion_to_the_rows_stay_so():
+    found = forecast._of_all(counts(1250), counts(5000), 20_000)
+    assert found == pytest.approx(counts(20_000))  # the free ones have room in a working set
+
+
+def test_free_variables_that_a_working_set_has_no_room_for_take_more():
+    few, many = counts(20_000), counts(20_000, free=0.2)
+    found = forecast._of_all(counts(1250, free=0.2), counts(5000, free=0.2), 20_000)
+    assert found.n_free == pytest.approx(many.n_free)
+    assert found.n_updates > 1.2 * few.n_updates
+    assert found.n_values > 1.1 * few.n_values
+
+
+def test_a_solve_that_holds_all_kernel_values_does_not_tell_how_many_others_take():
+    held = counts(2000)._replace(n_values=2000 * 2001 / 2)
+    found = forecast._of_all(counts(500), held, 20_000)
+    usual = forecast._first(20_000) + TABLE.exact_values * 20_000 * found.n_support
+    assert found.n_values == pytest.approx(usual)
+
+
 @pytest.mark.parametrize("n_trained", [1, 2])
 def test_some_pairs_of_classes_stand_for_all(n_trained, solves, monkeypatch, capsys):
     rng = np.random.default_rng(0)
@@ -130,7 +156,7 @@ def test_seconds_are_those_of_kernel_values_and_of_updates(solves, monkeypatch, 
     AESVC(gamma=2.0, verbose=1).fit(*moons())
     (found,) = solves["expected"]
     of_value = 10.0 / (forecast._LINES * ROWS)  # the block has all rows, and takes ten seconds
-    seconds = found.n_values * of_value + found.n_updates * forecast._UPDATE
+    seconds = forecast._REST * found.n_values * of_value + found.n_updates * forecast._UPDATE
     assert found.seconds == pytest.approx(seconds, rel=1e-9)
     said = between(forecast._LEAST * seconds, forecast._MOST * seconds)
     assert f"; time: {said}\n" in capsys.readouterr().out

@@ -434,6 +434,34 @@ def test_the_svm_of_a_sample_is_better_with_the_best_multiple_of_its_w(monkeypat
     assert found[0] < 0.95 * found[1]
 
 
+class Hours:
+    """A clock on which each sample takes one hour."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.powers = 0.0, []
+        train = ladder._Climb._one_sample
+
+        def timed(climb, rung, progress, power):
+            self.powers.append(power)
+            made = train(climb, rung, progress, power)
+            self.now += 1.0
+            return made
+
+        monkeypatch.setattr(ladder._Climb, "_one_sample", timed)
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.mark.parametrize(("hours", "is_tried"), [(4.0, False), (1000.0, True)])
+def test_larger_costs_are_tried_where_there_is_time_for_that(hours, is_tried, small, monkeypatch):
+    X, y = make_moons(4000, noise=0.1, random_state=0)  # of few rows, w is too short
+    clock = Hours(monkeypatch)
+    script(monkeypatch, Sample(500))
+    fitted(AESVC(gamma=2.0, C=0.1), TimeLimit(hours, clock), X, y)
+    assert clock.powers == ([0.0, 0.0, 0.25, 0.5] if is_tried else [0.0, 0.0, 0.0])
+
+
 @EACH
 def test_time_enough_gives_the_exact_model_itself(name):
     X, y = rows(2500)

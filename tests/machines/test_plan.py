@@ -430,6 +430,17 @@ def test_the_exact_svm_is_next_where_it_is_expected_to_be_in_time():
     assert timed.own_seconds == pytest.approx(0.001, rel=0.03)
 
 
+def test_a_sample_that_was_disturbed_does_not_tell_how_long_others_take():
+    usual = Sampled(2000, 0.02, before=(500, 0.002))
+    slow = usual._replace(seconds=0.2)
+    by_first = Sampled(500, 0.002).seconds_of(2000)
+    assert slow.own_seconds == pytest.approx(by_first)
+    assert usual.own_seconds < by_first
+    # another sample, of as many rows, took less
+    assert slow.after_another(Sampled(2000, 0.02)).seconds == 0.02
+    assert usual.after_another(Sampled(1000, 0.2, n_used=1)) == usual._replace(n_used=1000)
+
+
 def test_the_exact_svm_takes_longer_than_a_sample_of_all_rows_would():
     made = Sampled(1000, 0.001)
     assert ladder().seconds_of_exact(made) > made.seconds_of(100_000)

@@ -2,10 +2,14 @@
 
 Two small SVMs, the exact ones of 1/12 and of 1/48 of the rows, have fewer support vectors, updates
 and free variables than the SVM of all rows. Each count is taken to grow as a power of the number of
-rows, and the two SVMs tell the power (of free variables, half of it). Kernel values are rows times
-support vectors, times what the larger of the two computed for each of these:
+rows, and the two SVMs tell the power. Three parts grow differently:
 
-    seconds = kernel values x seconds of one + updates x seconds of one
+    kernel values of the first steps and the last ones, whatever SVM it is
+    of support vectors: rows times these, as often as the larger of the two computed each of them
+    of support vectors that are free, and do not all have room in a working set: again and again,
+    as often as updates grow beside support vectors
+
+    seconds = 1.3 x kernel values x seconds of one + updates x seconds of one
 
 The time of a kernel value is measured, in a block like those of a solve. That of an update is fixed
 (``_UPDATE``), as it was on one machine. (The seconds of the small SVMs do not tell: the larger one
@@ -27,16 +31,28 @@ from aesvm.formulations.protocol import Formulation
 from aesvm.kernels.crew import Crew, KeptRows
 from aesvm.machines.fit import FitContext
 from aesvm.machines.fit_memory import expected_memory
-from aesvm.machines.pilots import Pilots
+from aesvm.machines.pilots import Pilots, expected_support
 from aesvm.machines.plan import TABLE, Exact
 from aesvm.machines.problem import Machine
 from aesvm.machines.sharing import SharedWork
 from aesvm.runtime.progress import Silence
 from aesvm.sets.derive import PreparedRows
+from aesvm.solver.host import WORKING_SET
 
-#: The larger of the two small SVMs has 1/12 of the rows of its machine, the smaller one a quarter
-#: of these. Both took 0.6 to 3.5 % of fits over five seconds, and up to a fifth of shorter ones.
-_LARGER, _SMALLER = 12, 4
+#: The larger of the two small SVMs has 1/12 of the rows of its machine, or ``_LEAST_ROWS`` if these
+#: are at most a sixth; the smaller one has a quarter of that. (Of fewer rows a solve holds all
+#: kernel values. That tells nothing of how often one that does not computes them.)
+_LARGER, _SMALLER, _LEAST_ROWS = 12, 4, 5000
+
+#: Kernel values in all that a solve computes once so few variables are in play that it holds all
+#: of theirs. Those of the first working set, with all rows, come before.
+_HELD = 4e6
+
+#: Updates grow by a power of the rows that is larger than the small SVMs tell by this times the
+#: fraction of support vectors that are free and have no room in a working set. (On a9a at C=100 the
+#: power was 1.6 up to 5,000 rows, and 2 from there on; on heart2020 1.3 and 1.6. Where few are free
+#: it fell.)
+_FASTER = 0.7
 
 #: The most machines (pairs of classes) that have small SVMs. What the others take is expected to be
 #: in proportion to the squares of their rows. (For all 45 pairs of ten classes the small SVMs would
@@ -51,10 +67,13 @@ _UPDATE = 2e-6
 #: columns at least (``_WORTH_ASKING``), and up to twice as many lines at a time.
 _COLUMNS, _LINES = 20_000, 512
 
+#: What a solve takes as a multiple of its kernel values' time in that block: it chooses working
+#: sets, too, and its blocks differ. (The median of 24 fits of over a second on a busy machine.)
+_REST = 1.3
+
 #: What is said: from this many times the seconds that are expected, to that many. Both were chosen
-#: on the fits of docs/benchmarks.md. (Of 24 of these that took over a second, 18 took as long as
-#: that, and of ten that took over five seconds nine. Other fits may do worse.)
-_LEAST, _MOST = 1 / 1.5, 2.5
+#: on the fits of docs/benchmarks.md. Other fits may do worse.
+_LEAST, _MOST = 1 / 1.5, 2.0
 
 #: Small SVMs are trained where there are this many rows: shorter fits need no forecast.
 _WORTH_ASKING = 20_000
@@ -104,44 +123,77 @@ def forecast(context: FitContext, prepared: PreparedRows, plan: Exact) -> Foreca
         if formulation.constant(problem.targets) is not None:
             continue
         shuffled = pilots.shuffled(problem)
-        parts = [max(n_rows // part, 2) for part in (_LARGER * _SMALLER, _LARGER)]
-        fewer, more = (pilots.trained(number, shuffled, part) for part in parts)
-        times = n_rows / parts[1]
-        n_support = min(_grown(fewer.n_support, more.n_support, times), n_rows)
-        each = more.n_evaluations / (parts[1] * max(more.n_support, 1))
-        n_values += max(each, TABLE.least_values) * n_rows * n_support
-        n_updates += _grown(_n_updates(fewer), _n_updates(more), times)
-        free = _n_free(formulation, fewer), _n_free(formulation, more)
-        n_free = max(n_free, _grown(*free, times**TABLE.falls_on))
+        n_more = max(n_rows // _LARGER, min(_LEAST_ROWS, n_rows // 6), _SMALLER)
+        parts = n_more // _SMALLER, n_more
+        fewer, more = (_Counts.of(pilots.trained(number, shuffled, n), formulation) for n in parts)
+        one = _of_all(fewer, more, n_rows)
+        n_values += one.n_values
+        n_updates += one.n_updates
+        n_free = max(n_free, one.n_free)
     all_machines = data.squared_sizes(prepared.rows) / max(squared_rows, 1.0)
     n_values, n_updates = all_machines * n_values, all_machines * n_updates
-    seconds = n_values * _seconds_of_value(context, prepared.rows) + n_updates * _UPDATE
+    of_value = _REST * _seconds_of_value(context, prepared.rows)
+    seconds = n_values * of_value + n_updates * _UPDATE
     return Forecast(n_values, n_updates, n_free, seconds)
 
 
-def _n_updates(machine: Machine) -> int:
-    return 0 if machine.solution is None else machine.solution.n_updates
+class _Counts(NamedTuple):
+    """Of the SVM of some rows."""
+
+    n_rows: int
+    n_support: float
+    n_free: float
+    n_updates: float
+    n_values: float
+
+    @classmethod
+    def of(cls, machine: Machine, formulation: Formulation) -> _Counts:
+        solution, n_rows = machine.solution, machine.set.n_rows
+        if solution is None:
+            return cls(n_rows, 0.0, 0.0, 0.0, 0.0)
+        bounds = formulation.variables(machine.set.targets, machine.set.bounds).bounds
+        n_free = np.count_nonzero((solution.alpha > 0.0) & (solution.alpha < bounds))
+        counts = machine.n_support, int(n_free), solution.n_updates, solution.n_evaluations
+        return cls(n_rows, *map(float, counts))
 
 
-def _n_free(formulation: Formulation, machine: Machine) -> int:
-    if machine.solution is None:
-        return 0
-    bounds = formulation.variables(machine.set.targets, machine.set.bounds).bounds
-    alpha = machine.solution.alpha
-    return int(np.count_nonzero((alpha > 0.0) & (alpha < bounds)))
-
-
-def _grown(fewer: int, more: int, times: float) -> float:
-    """A count of ``times`` the rows, by those of two small SVMs.
+def _of_all(fewer: _Counts, more: _Counts, n_rows: int) -> _Counts:
+    """The counts of the SVM of ``n_rows`` rows, by those of two small ones.
 
     Examples
     --------
-    >>> from aesvm.machines.forecast import _grown
-    >>> round(_grown(100, 200, times=16.0))  # twice as many of four times the rows
-    800
+    >>> from aesvm.machines.forecast import _Counts, _of_all
+    >>> fewer = _Counts(5000, n_support=500, n_free=0, n_updates=1e4, n_values=2e7)
+    >>> more = _Counts(20_000, n_support=2000, n_free=0, n_updates=4e4, n_values=1.4e8)
+    >>> found = _of_all(fewer, more, 80_000)  # as large a part supports
+    >>> round(found.n_support), round(found.n_updates)
+    (8000, 160000)
     """
-    growth = log(max(more, 1) / max(fewer, 1), _SMALLER)
-    return max(more, 1) * times ** max(growth, 0.0)
+    n_support = expected_support(fewer[:2], more[:2], n_rows)
+    n_support = min(max(n_support, 1.0), n_rows)
+    times, support = n_rows / more.n_rows, max(more.n_support, 1.0)
+    power = min(_power(fewer.n_free, more.n_free), 1.0)
+    n_free = min(more.n_free * times**power, n_support)
+    crowded = max(n_free - WORKING_SET, 0.0) / n_support
+    power = _power(fewer.n_updates, more.n_updates) + _FASTER * crowded
+    n_updates = more.n_updates * times**power
+    is_told = more.n_values > 0.5 * more.n_rows * (more.n_rows + 1)  # not all were held
+    each = (more.n_values - _first(more.n_rows)) / (more.n_rows * support)
+    each = max(each, 1.0) if is_told else TABLE.exact_values
+    again = max(n_updates / n_support * support / max(more.n_updates, 1.0), 1.0)
+    each *= 1.0 - crowded + crowded * again
+    n_values = _first(n_rows) + each * n_rows * n_support
+    return _Counts(n_rows, n_support, n_free, n_updates, n_values)
+
+
+def _first(n_rows: float) -> float:
+    """Kernel values of a solve beside those of all rows with support vectors."""
+    return min(WORKING_SET * n_rows + _HELD, 0.5 * n_rows**2)
+
+
+def _power(fewer: float, more: float) -> float:
+    """The power of the number of rows that a count grows by, from a small SVM to the larger."""
+    return max(log(max(more, 1.0) / max(fewer, 1.0), _SMALLER), 0.0)
 
 
 def _seconds_of_value(context: FitContext, rows: NDArray[np.intp]) -> float:

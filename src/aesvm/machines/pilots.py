@@ -92,19 +92,32 @@ class Pilots:
 
     def _n_support(self, number: int, shuffled: Problem) -> float:
         """The support vectors that the exact SVM of all rows of a machine is expected to have."""
-        n_rows = self._n_rows(shuffled)
-        more = self.machine(number, shuffled).n_support / n_rows
-        times = len(shuffled.rows) / n_rows
-        if times == 1.0 or not more:
-            return more * len(shuffled.rows)
+        n_rows, n_all = self._n_rows(shuffled), len(shuffled.rows)
+        more = self.machine(number, shuffled).n_support
+        if n_rows == n_all or not more:
+            return more
         n_fewer = max(n_rows // 4, 2)
-        fewer = self.trained(number, shuffled, n_fewer).n_support / n_fewer
-        falls = min(1.0, more / fewer) if fewer else 1.0
-        each_doubling = falls ** (1.0 / log2(n_rows / n_fewer))
-        return more * len(shuffled.rows) * each_doubling ** (plan.TABLE.falls_on * log2(times))
+        fewer = self.trained(number, shuffled, n_fewer).n_support
+        return expected_support((n_fewer, fewer), (n_rows, more), n_all)
 
     def trained(self, number: int, shuffled: Problem, n_rows: int) -> Machine:
         """The exact SVM of the first rows of a machine."""
         own = shuffled.take(np.arange(n_rows))
         sample = TrainingSet(own.rows, own.targets, own.weights, own.costs, Coverage(n_rows))
         return self.trainer.train(number, self.kernel, sample, self.progress)
+
+
+def expected_support(fewer: tuple[int, float], more: tuple[int, float], n_rows: int) -> float:
+    """Support vectors of an SVM of ``n_rows`` rows, by the rows and those of two smaller ones.
+
+    Examples
+    --------
+    >>> from aesvm.machines.pilots import expected_support
+    >>> round(expected_support((1000, 300), (4000, 1200), 16_000))  # as large a share
+    4800
+    """
+    (n_fewer, support_fewer), (n_more, support_more) = fewer, more
+    share = support_more / n_more
+    falls = min(1.0, share * n_fewer / support_fewer) if support_fewer else 1.0
+    doublings = plan.TABLE.falls_on * log2(n_rows / n_more) / log2(n_more / n_fewer)
+    return share * n_rows * falls**doublings

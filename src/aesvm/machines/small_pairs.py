@@ -41,6 +41,7 @@ from aesvm.machines.class_bundles import (
     larger_batches,
 )
 from aesvm.machines.one_vs_one import pair_number
+from aesvm.machines.plan import TABLE
 from aesvm.machines.problem import pair_classes
 from aesvm.machines.results import Terms, TrainedMachines
 from aesvm.machines.training_kernel import TrainingKernel
@@ -51,7 +52,7 @@ from aesvm.solver.small_matrices import improve_by_matrices
 from aesvm.solver.small_working_sets import ClassValues, improve_by_working_sets
 
 #: A pair of more rows is trained by itself.
-MOST_ROWS = 3072
+MOST_ROWS = TABLE.rows_of_small_pairs
 
 #: Fewer pairs are trained one by one.
 FEWEST_PAIRS = 2
