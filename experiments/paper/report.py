@@ -64,15 +64,20 @@ def write(
     made = ledger
     if scale.estimates:
         ledger = WithLibsvm(ledger, scale.device)
-    first = [claims.section(scale, ledger), readings.section(scale, ledger)]
-    sections = [
-        *(first if whole else []),
+    found = claims.every_claim(scale, ledger) if whole else []
+    first = [
+        claims.section(found, claims.of_accuracies(scale, ledger)),
+        readings.section(scale, ledger),
         _words(scale),
+        claims.figures_section(found, scale),
+    ]
+    sections = [
+        *(first if whole else [_words(scale)]),
         *(table.section(scale, ledger) for table in tables),
         _how(scale, made),
         exact.section(scale, ledger),
         _datasets(),
-        _left_out(wanted, made, ledger, claims.every_claim(scale, ledger) if whole else ()),
+        _left_out(wanted, made, ledger, found),
     ]
     return pages.write(TITLE, _lead(scale), sections, folder)
 
@@ -239,17 +244,20 @@ class _Made:
 
 
 def _datasets() -> Section:
-    rows = [
-        [
-            f"{label(entry.paper)} [{entry.name}]({entry.origin}): {entry.title}",
-            entry.size,
-            f"{entry.preprocessing} Test rows: {entry.split}",
-            " ".join(filter(None, [entry.stand_in, entry.traps])),
-        ]
+    items = [
+        " ".join(
+            [
+                f"**{label(entry.paper)}** [{entry.name}]({entry.origin}): {entry.title}, "
+                f"{entry.size}.",
+                *filter(None, [entry.stand_in, entry.preprocessing]),
+                f"Test rows: {entry.split}",
+                entry.traps,
+            ]
+        )
         for entry in _of_paper()
     ]
-    columns = ["dataset", "rows × features", "preparation", "what to know"]
-    return Section("Datasets", [Table("The datasets", columns, rows)], "datasets")
+    text = Text("Sizes are rows for training / for testing × features.")
+    return Section("Datasets", [text, Points(items)], "datasets")
 
 
 def _left_out(
@@ -315,13 +323,10 @@ def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:
         ]
         for (dataset, why), cells in sorted(found.items())
     ]
-    every = [pair for claim in claims_made for pair in claim.pairs]
-    late = sum(pair.late for pair in every)
-    left = sum(pair.ours is None for pair in every) - late
-    caption = (
-        f"The paper's cells without a figure of ours: {late} past a limit, and {left} not run or "
-        f"not timed, of {len(every)}"
-    )
+    every = Counter(pair.outcome for claim in claims_made for pair in claim.pairs)
+    kinds = (claims.LATE, claims.UNTIMED, claims.OPEN)
+    counts = ", ".join(f"{every[kind]} {kind}" for kind in kinds if every[kind])
+    caption = f"The paper's cells without a figure of ours, of {every.total()}: {counts or 'none'}"
     return Table(caption, ["dataset", "cells", "solvers", "why"], rows)
 
 
