@@ -130,7 +130,7 @@ class Claim:
         why = f" ({self.lacks})" if self.lacks and not self.found else ""
         counts = Counter(pair.outcome for pair in self.pairs)
         measured = counts[SAME] + counts[BETTER] + counts[APART]
-        cells = f"{counts[SAME]} of {measured}" if self.pairs else ""
+        cells = f"{counts[SAME]}, {counts[BETTER]} of {measured}" if self.pairs else ""
         return [self.short, f"**{self.verdict}**{why}", *(of.get(d, "") for d in DATASETS), cells]
 
     def table(self) -> Table:
@@ -177,7 +177,7 @@ def section(claims: Sequence[Claim], accuracies: str) -> Section:
     )
     table = Table(
         "The paper's claims, and three of today",
-        ["AESVM, says the paper, ...", "verdict", *DATASETS, "cells within 15 %"],
+        ["AESVM, says the paper, ...", "verdict", *DATASETS, f"cells {SAME}, {BETTER}"],
         [claim.row() for claim in claims],
         "“yes”: the claim holds on that dataset ([the figures](#figures)). “equal”: a rival has "
         "the same figure, so it does not. Empty: the paper does not say so there, or we could not "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -46,12 +45,6 @@ _QUICK = (
     " All rows are used. Some fits were stopped at a limit, and some were not run: "
     "[they are listed](#left-out). With fewer rows and points every solver was run on every "
     "dataset: see [the quick scale](quick/report.md)."
-)
-
-#: Options that say how runs were made, and not which.
-_HOW = re.compile(
-    r"^python -m experiments\.paper|--scale full|--processor-time|--no-report|--no-runs"
-    r"|--(workers|seconds|time-limit|threads) \S+"
 )
 
 
@@ -183,52 +176,62 @@ def _estimated(scale: Scale) -> list[str]:
 
 def _limits(ledger: Ledger) -> Table:
     """Of every dataset, which solvers had how many seconds."""
-    found: dict[str, dict[float, set[str]]] = {}
+    found: dict[str, dict[str, set[float]]] = {}
     for content, environment in ledger.lines:
         solver = content["run"]["solver"]
         limit = environment["reduction limit" if solver == "DeriveRS" else "time limit"]
         name = "AESVM" if solver.startswith("AESVM") else solver.partition(",")[0]
-        of_dataset = found.setdefault(content["run"]["dataset"], {})
-        of_dataset.setdefault(limit, set()).add(name)
+        found.setdefault(content["run"]["dataset"], {}).setdefault(name, set()).add(limit)
     rows = []
-    for dataset, limits in sorted(found.items()):
-        said = (f"{', '.join(sorted(limits[limit]))} {limit:,.0f} s" for limit in sorted(limits))
+    for dataset, of_dataset in sorted(found.items()):
+        alike: dict[tuple[float, float], list[str]] = {}
+        for name, limits in sorted(of_dataset.items()):
+            alike.setdefault((min(limits), max(limits)), []).append(name)
+        said = (f"{', '.join(names)} {_span(*limits)} s" for limits, names in sorted(alike.items()))
         rows.append([label(dataset), "; ".join(said)])
     note = "DeriveRS computes the representative sets of Figure 1 and Tables 1 to 3 and 10."
     return Table("Seconds allowed for a fit", ["dataset", "solvers and their limit"], rows, note)
 
 
+def _span(low: float, high: float) -> str:
+    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+
+
 def _machines(ledger: Ledger) -> list[Table | Points]:
-    """Where runs were made, when, and by which commands."""
-    found: dict[tuple[str, str, str, str], _Made] = {}
+    """Where runs were made, and when; with which versions."""
+    found: dict[tuple[str, str], _Made] = {}
     versions: dict[str, dict[str, set[str]]] = {}
-    for _, environment in ledger.lines:
+    for content, environment in ledger.lines:
         machine = environment["machine"]
         clock = "the processor's" if environment.get("clock") == "processor" else "the clock's"
-        command = " ".join(_HOW.sub("", environment.get("command", "")).split())
-        gpu, at_a_time = environment.get("gpu", ""), str(environment["runs at a time"])
-        where = ", ".join(filter(None, [machine.partition(",")[0], gpu]))
-        shown = f"`{command}`" if command else "all tables"
-        made = found.setdefault((where, shown, clock, at_a_time), _Made())
+        where = ", ".join(filter(None, [machine.partition(",")[0], environment.get("gpu")]))
+        made = found.setdefault((where, clock), _Made())
         made.dates.add(environment.get("date", "earlier"))
+        made.datasets.add(content["run"]["dataset"])
+        made.at_a_time.add(environment["runs at a time"])
         made.runs += 1
         of_machine = versions.setdefault(machine, {})
         for name, version in {"Python": environment["python"], **environment["versions"]}.items():
             of_machine.setdefault(name, set()).add(version or "none")
     rows = [
-        [where, command, ", ".join(sorted(made.dates)), f"{made.runs:,}", clock, at_a_time]
-        for (where, command, clock, at_a_time), made in found.items()
+        [
+            where,
+            clock,
+            " ".join(sorted(made.datasets)),
+            ", ".join(sorted(made.dates)),
+            f"{made.runs:,}",
+            _span(min(made.at_a_time), max(made.at_a_time)),
+        ]
+        for (where, clock), made in found.items()
     ]
-    columns = [
-        *("machine", "`python -m experiments.paper --scale ...`", "dates", "runs"),
-        *("seconds are", "runs at a time"),
-    ]
+    columns = ["machine", "seconds are", "datasets", "dates", "runs", "runs at a time"]
     note = (
         "A solver has one thread. The processor's seconds leave out what other work takes, and are "
-        "more where many runs at a time share cores and memory."
+        "more where many runs at a time share cores and memory. `runs.jsonl`, beside this page, "
+        "has the command, the machine and the date of every run."
     )
     seen = Points([f"{machine}: {_versions(of)}." for machine, of in versions.items()])
-    return [Table("Machines, dates and commands", columns, rows, note), seen]
+    return [Table("Machines and dates", columns, rows, note), seen]
 
 
 def _versions(packages: dict[str, set[str]]) -> str:
@@ -237,9 +240,11 @@ def _versions(packages: dict[str, set[str]]) -> str:
 
 @dataclass
 class _Made:
-    """Runs of one command on one machine."""
+    """Runs on one machine."""
 
     dates: set[str] = field(default_factory=set)
+    datasets: set[str] = field(default_factory=set)
+    at_a_time: set[int] = field(default_factory=set)
     runs: int = 0
 
 

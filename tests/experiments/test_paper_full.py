@@ -434,7 +434,7 @@ def test_the_checks_are_shown_and_so_is_who_measured_when(tmp_path, monkeypatch)
     assert text.index("What the paper claims") < text.index("What explains ijcnn1")
     (row,) = (line for line in text.splitlines() if line.startswith("| this machine"))
     words = [word.strip() for word in row.split("|")[1:-1]]
-    assert words[1:] == ["`--datasets D5`", "2030-01-02", "177", "the clock's", "1"]
+    assert words[1:] == ["the clock's", "D5", "2030-01-02", "177", "1"]
     assert "AESVM, LIBSVM, exact 1 s" in text
 
 
