@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from experiments.paper import claims, exact, pages, readings
 from experiments.paper.comparison import ON_DEVICES
 from experiments.paper.estimates import WithLibsvm
 from experiments.paper.pages import Points, Section, Table, Text, escaped
-from experiments.paper.runs import NOT_RUN, Ledger, Run
+from experiments.paper.runs import NOT_RUN, Ledger, Outcome, Run
 from experiments.paper.scales import Scale
 from experiments.paper.tables import TABLES, PaperTable
 
@@ -272,30 +272,43 @@ def _left_out(
     unique = {run.key: run for run in wanted}.values()
     ledger = {run: (filled if run.solver in ON_DEVICES else made)[run] for run in unique}
     blocks: list[pages.Block] = [_open_cells(claims_made)] if claims_made else []
-    rows = []
-    for dataset in sorted({run.dataset for run in unique}):
-        runs = [run for run in unique if run.dataset == dataset]
-        open_ = [run for run in runs if not ledger[run].ok]
-        reasons = {run: ledger[run].reason or "" for run in open_}
-        late = [run for run in open_ if "took over" in reasons[run] or "limit" in reasons[run]]
-        waiting = [run for run in open_ if reasons[run] == NOT_RUN]
-        failed = [run for run in open_ if run not in {*late, *waiting}]
-        rows.append(
-            [
-                label(dataset),
-                f"{len(runs) - len(open_):,} of {len(runs):,}",
-                *(_by_solver(some) for some in (late, waiting)),
-                "; ".join(sorted({escaped(f"{r.solver}: {reasons[r]}") for r in failed})) or "–",
-            ]
-        )
-    done = sum(ledger[run].ok for run in unique)
+    of_solver: dict[str, dict[str, list[Run]]] = {}
+    for run in unique:
+        of_solver.setdefault(_named(run), {}).setdefault(run.dataset, []).append(run)
+    datasets = sorted({run.dataset for run in unique})
+    rows = [
+        [name, *(_made_of([ledger[run] for run in of_dataset.get(d, [])]) for d in datasets)]
+        for name, of_dataset in sorted(of_solver.items())
+    ]
+    failed = {
+        escaped(f"{run.solver} on {run.dataset}: {one.reason}")
+        for run, one in ledger.items()
+        if one.status in ("error", "missing")
+    }
+    done = sum(one.ok for one in ledger.values())
     said = f"{done:,} of {len(unique):,} runs gave a result. The same command makes the rest."
     gpu = _on_a_gpu_alone(made)
     if gpu:
         said += f" Made on a GPU alone, whose seconds are not compared: {gpu}."
-    columns = ["dataset", "made", "over their limit, and left out after that", "not run", "failed"]
-    blocks += [Text(said), Table("Runs", columns, rows)]
+    note = (
+        "Runs with a result, and of how many where that is not all. “Late” are those past their "
+        "limit, and those left out after two such." + " ".join(["", *sorted(failed)])
+    )
+    blocks += [Text(said), Table("Runs", ["solver", *map(label, datasets)], rows, note)]
     return Section("What was not run", blocks, "left-out")
+
+
+def _named(run: Run) -> str:
+    return run.solver + (" (polynomial)" if run.degree else "")
+
+
+def _made_of(outcomes: list[Outcome]) -> str:
+    done = sum(one.ok for one in outcomes)
+    reasons = [one.reason or "" for one in outcomes if not one.ok]
+    late = sum("took over" in why or "limit" in why for why in reasons)
+    if done == len(outcomes):
+        return f"{done}" if done else ""
+    return f"{done} of {len(outcomes)}" + (f", {late} late" if late else "")
 
 
 def _on_a_gpu_alone(made: Ledger) -> str:
@@ -304,8 +317,7 @@ def _on_a_gpu_alone(made: Ledger) -> str:
     for content, _ in made.lines:
         run = Run(**content["run"]) if content["run"].get("device") else None
         if run and made[run].ok and not made[replace(run, device="cpu")].ok:
-            solver = run.solver + (" (polynomial)" if run.degree else "")
-            found.setdefault(run.dataset, set()).add(solver)
+            found.setdefault(run.dataset, set()).add(_named(run))
     return "; ".join(
         f"{label(data)} {' and '.join(sorted(of))}" for data, of in sorted(found.items())
     )
@@ -333,8 +345,3 @@ def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:
     counts = ", ".join(f"{every[kind]} {kind}" for kind in kinds if every[kind])
     caption = f"The paper's cells without a figure of ours, of {every.total()}: {counts or 'none'}"
     return Table(caption, ["dataset", "cells", "solvers", "why"], rows)
-
-
-def _by_solver(runs: Iterable[Run]) -> str:
-    counts = Counter(run.solver for run in runs)
-    return ", ".join(f"{solver} {count}" for solver, count in sorted(counts.items())) or "–"
