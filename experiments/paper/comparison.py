@@ -63,8 +63,8 @@ ALL = "‡"
 #: What the words for a solver past its limit begin with.
 OVER = "over"
 
-#: Stands for a solver some of whose runs ended with an error.
-FAILED = "failed"
+#: Stand for a solver some of whose runs ended with an error, or whose seconds are not compared.
+FAILED, UNTIMED = "failed", "not timed"
 
 #: The limit that a run was past.
 _LATE = re.compile(r"training took over (\d+ s)")
@@ -324,7 +324,8 @@ def _cell(one: Compared, name: str, metric: str, paper: Mapping[str, float | Non
     theirs = _published(paper[name]) if name in paper else ""
     value = one.values[metric]
     if value is None:
-        return Cell(one.why, theirs, "missing")
+        untimed = metric in SPEEDUPS and one.untimed and not one.why.startswith(OVER)
+        return Cell(UNTIMED if untimed else one.why, theirs, "missing")
     digits = SHOWN[metric][1]
     text = number(value, digits) + (PART if metric in one.part else "")
     if one.spread is not None and metric in SPEEDUPS and name != LIBSVM:

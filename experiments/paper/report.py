@@ -95,8 +95,9 @@ def _lead(scale: Scale) -> str:
 def _words(scale: Scale) -> Section:
     text = (
         "A cell holds our figure, then the paper's in brackets. A dash stands for a run that has "
-        "not been made, “over 60 s” for one stopped at that limit, and (20/24) for figures over "
-        "the 20 of 24 points that were finished. Bold is the best of a row among the solvers that "
+        "not been made, “over 60 s” for one stopped at that limit, “not timed” for seconds that "
+        "are a GPU's or another machine's than LIBSVM's, and (20/24) for figures over the 20 of "
+        "24 points that were finished. Bold is the best of a row among the solvers that "
         "finished the grid, LIBSVM aside."
     )
     if len(scale.small_points) < len(scale.points):
