@@ -182,7 +182,8 @@ def section(claims: Sequence[Claim], accuracies: str) -> Section:
         [claim.row() for claim in claims],
         "“yes”: the claim holds on that dataset ([the figures](#figures)). “equal”: a rival has "
         "the same figure, so it does not. Empty: the paper does not say so there, or we could not "
-        "measure it. The last column counts the paper's cells that we measured.",
+        "measure it. The last column: of the paper's cells that we measured, how many are within "
+        "15 % of the paper's figure, and how many others are better.",
     )
     return Section("What the paper claims, and what we find", [text, table], "claims")
 

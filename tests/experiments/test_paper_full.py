@@ -531,7 +531,7 @@ def with_sizes(tmp_path, epsilon, gamma, factor=1.1):
 def test_the_reading_that_explains_the_sizes_is_found(tmp_path, epsilon, gamma, words):
     said = readings.section(FULL, with_sizes(tmp_path, epsilon, gamma)).blocks[0].text
     assert f"**{words}" in said
-    assert "by up to 10%" in said
+    assert "by up to 10 %" in said
 
 
 def test_sizes_that_no_reading_gives_are_not_explained(tmp_path):
