@@ -54,6 +54,9 @@ def arguments() -> argparse.ArgumentParser:
         "--gammas", nargs="+", type=float, metavar="G", help="make runs with these g only"
     )
     parser.add_argument(
+        "--costs", nargs="+", type=float, metavar="C", help="make runs with these C' only"
+    )
+    parser.add_argument(
         "--common-points",
         action="store_true",
         help="make runs only at the points of the grid that all solvers have",
@@ -160,6 +163,7 @@ def _make(options: argparse.Namespace, scale: Scale, ledger: Ledger, runs: list[
         if (not options.datasets or run.dataset in options.datasets)
         and (not options.solvers or run.solver in options.solvers)
         and (not options.gammas or run.gamma in options.gammas)
+        and (not options.costs or run.C in options.costs)
         and (not options.common_points or _is_common(scale, run))
         and (run.device == "cpu" or not ledger[replace(run, device="cpu")].ok)
     ]

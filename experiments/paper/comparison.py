@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import sqrt
 from typing import NamedTuple
@@ -63,22 +63,23 @@ ALL = "‡"
 #: What the words for a solver past its limit begin with.
 OVER = "over"
 
-#: Stands for a solver some of whose runs ended with an error.
-FAILED = "failed"
+#: Stand for a solver some of whose runs ended with an error, or whose seconds are not compared.
+FAILED, UNTIMED = "failed", "not timed"
 
 #: The limit that a run was past.
 _LATE = re.compile(r"training took over (\d+ s)")
 
-#: What does not need LIBSVM's runs.
+#: What does not need LIBSVM's runs, and what needs seconds of both.
 ACCURACIES = ("max", "mean", "std")
+SPEEDUPS = ("ETS", "OTS")
 
 
 class Compared(NamedTuple):
     """A solver's figures on a dataset; None where it has none.
 
     ``spread``: of the figures that rest on estimated seconds, their standard error as a factor.
-    ``part``: over the 24 points, where the others' 84 are not complete. ``whole``: reducing was
-    given up everywhere.
+    ``part``: the metrics over the 24 points, where the 84 are not complete. ``whole``: reducing
+    was given up everywhere.
     """
 
     values: dict[str, float | None]
@@ -88,15 +89,29 @@ class Compared(NamedTuple):
     wanted: int
     why: str  #: it did not finish, where it did not
     exact_why: str = ""  #: the exact SVM did not, where the solver did
+    untimed: str = ""  #: seconds cannot be compared, where the runs were finished
     spread: float | None = None
-    part: bool = False
+    part: Collection[str] = ()
     whole: bool = False
 
     def of(self, metric: str) -> int:
         """Runs that a metric is taken over."""
-        if metric in ("ETS", "OTS"):
+        if metric in SPEEDUPS:
             return self.timed
         return self.finished if metric in ACCURACIES else self.shared
+
+    def or_over(self, fewer: Compared) -> Compared:
+        """With the figures over fewer points of the grid where its own lack some of its points."""
+        if fewer.wanted == self.wanted:
+            return self
+        if self.shared < self.wanted:
+            return fewer._replace(part=tuple(SHOWN))
+        if self.timed < self.wanted and fewer.timed == fewer.wanted:
+            values = self.values | {metric: fewer.values[metric] for metric in SPEEDUPS}
+            return self._replace(
+                values=values, timed=self.wanted, spread=fewer.spread, part=SPEEDUPS
+            )
+        return self
 
 
 #: Every solver's figures, dataset by dataset.
@@ -213,7 +228,17 @@ def compare(ledger: Ledger, reference: list[Run], runs: list[Run]) -> Compared:
     whole = bool(own) and all(one.reduced is False for one in own)
     spread = max(factors, default=None)
     counts = len(own), len(both), len(timed), len(runs)
-    return Compared(values, *counts, why, exact_why, spread, whole=whole)
+    untimed = _why_untimed([pair for _, *pair in both if not all(one.seconds for one in pair)])
+    return Compared(values, *counts, why, exact_why, untimed, spread, whole=whole)
+
+
+def _why_untimed(pairs: list[list[Outcome]]) -> str:
+    """LIBSVM's outcome and another solver's, of which one has no seconds."""
+    ours = [other for _, other in pairs if not other.seconds]
+    late = _why(ours)
+    if late.startswith(OVER):
+        return f"{late} at others tried on a CPU"
+    return next((one.reason for one in ours if one.reason), "LIBSVM was not timed" if pairs else "")
 
 
 def _beside_libsvm(both: list[tuple[Run, Outcome, Outcome]]) -> dict[str, float | None]:
@@ -299,10 +324,11 @@ def _cell(one: Compared, name: str, metric: str, paper: Mapping[str, float | Non
     theirs = _published(paper[name]) if name in paper else ""
     value = one.values[metric]
     if value is None:
-        return Cell(one.why, theirs, "missing")
+        untimed = metric in SPEEDUPS and one.untimed and not one.why.startswith(OVER)
+        return Cell(UNTIMED if untimed else one.why, theirs, "missing")
     digits = SHOWN[metric][1]
-    text = number(value, digits) + (PART if one.part else "")
-    if one.spread is not None and metric in ("ETS", "OTS") and name != LIBSVM:
+    text = number(value, digits) + (PART if metric in one.part else "")
+    if one.spread is not None and metric in SPEEDUPS and name != LIBSVM:
         text += f" ({number(value / one.spread)} to {number(value * one.spread)})"
     if one.of(metric) < one.wanted:
         text += f" ({one.of(metric)}/{one.wanted})"

@@ -119,7 +119,8 @@ class WithLibsvm(Ledger):
     def _found(self, run: Run) -> Outcome:
         if run.solver in ON_DEVICES:
             found = [self._timed(one, self._made(one)) for one in on_devices(run, self.device)]
-            return _best(found)
+            best, late = _best(found), [one for one in found if one.status == "timeout"]
+            return replace(best, reason=late[0].reason) if best.ok and late else best
         measured = self._timed(run, self._made(run))
         if run.solver != LIBSVM or (measured.ok and measured.seconds is not None):
             return measured
@@ -140,14 +141,15 @@ class WithLibsvm(Ledger):
         return _best([self._made(one) for one in exact_runs(run, self.device)])
 
     def _timed(self, run: Run, outcome: Outcome) -> Outcome:
-        """Without its seconds where they are a GPU's, or another machine's than LIBSVM's."""
+        """Without its seconds, and with the reason, where they are not to be compared."""
         where = self.timed_at.get((run.dataset, run.kernel))
         alike = where is None or self.places.get(run.key, where) == where
         if not outcome.ok or (alike and run.device == "cpu"):
             return outcome
         if run.solver == "DeriveRS" or not outcome.seconds:
             return outcome
-        return replace(outcome, seconds=None, reduction_seconds=None)
+        reason = "made on another machine than LIBSVM's" if run.device == "cpu" else "made on a GPU"
+        return replace(outcome, seconds=None, reduction_seconds=None, reason=reason)
 
 
 def _best(found: Sequence[Outcome]) -> Outcome:

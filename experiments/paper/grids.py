@@ -255,13 +255,10 @@ def everything(scale: Scale, ledger: Ledger, runs_of: Callable = small_grid) -> 
 def widest(scale: Scale, ledger: Ledger) -> Figures:
     """The same over each solver's whole grid, or over the 24 points where that is not complete."""
     whole, small = everything(scale, ledger, grid), everything(scale, ledger)
-    found: Figures = {}
-    for dataset, of_dataset in whole.items():
-        for name, one in of_dataset.items():
-            if one.shared < one.wanted and small[dataset][name].wanted < one.wanted:
-                one = small[dataset][name]._replace(part=True)
-            found.setdefault(dataset, {})[name] = one
-    return found
+    return {
+        dataset: {name: one.or_over(small[dataset][name]) for name, one in of_dataset.items()}
+        for dataset, of_dataset in whole.items()
+    }
 
 
 def figures_4_7(scale: Scale, ledger: Ledger) -> Section:

@@ -82,7 +82,7 @@ def section(scale: Scale, ledger: Ledger) -> Section:
     names = [f"RMSE, ECS at its {name[6:]}" for name in published.AESVM.values()]
     table = Table(
         f"Readings of the paper's sets on {label(CLOSELY)}",
-        ["reading", f"sizes within {AGREES:.0%}", "our M/N over the paper's", *names],
+        ["reading", f"sizes within {100 * AGREES:g} %", "our M/N over the paper's", *names],
         rows,
     )
     words = _conclusion({r: v for r, v in found.items() if v})
@@ -141,8 +141,8 @@ def _conclusion(found: dict[Reading, list[float]]) -> str:
     )
     if max(of) > 1.0:
         said += (
-            f" Ours remain larger, by up to {max(of) - 1.0:.0%}. We put rows back until every row "
-            "is within epsilon, and keep all rows where that would be nearly all. The paper does "
-            "neither."
+            f" Ours remain larger, by up to {100 * max(of) - 100:.0f} %. We put rows back until "
+            "every row is within epsilon, and keep all rows where that would be nearly all. The "
+            "paper does neither."
         )
     return said

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from experiments.paper import claims, exact, pages, readings
 from experiments.paper.comparison import ON_DEVICES
 from experiments.paper.estimates import WithLibsvm
 from experiments.paper.pages import Points, Section, Table, Text, escaped
-from experiments.paper.runs import NOT_RUN, Ledger, Run
+from experiments.paper.runs import NOT_RUN, Ledger, Outcome, Run
 from experiments.paper.scales import Scale
 from experiments.paper.tables import TABLES, PaperTable
 
@@ -48,12 +47,6 @@ _QUICK = (
     "dataset: see [the quick scale](quick/report.md)."
 )
 
-#: Options that say how runs were made, and not which.
-_HOW = re.compile(
-    r"^python -m experiments\.paper|--scale full|--processor-time|--no-report|--no-runs"
-    r"|--(workers|seconds|time-limit|threads) \S+"
-)
-
 
 def write(
     tables: Sequence[PaperTable], scale: Scale, ledger: Ledger, folder: Path
@@ -64,15 +57,20 @@ def write(
     made = ledger
     if scale.estimates:
         ledger = WithLibsvm(ledger, scale.device)
-    first = [claims.section(scale, ledger), readings.section(scale, ledger)]
-    sections = [
-        *(first if whole else []),
+    found = claims.every_claim(scale, ledger) if whole else []
+    first = [
+        claims.section(found, claims.of_accuracies(scale, ledger)),
+        readings.section(scale, ledger),
         _words(scale),
+        claims.figures_section(found, scale),
+    ]
+    sections = [
+        *(first if whole else [_words(scale)]),
         *(table.section(scale, ledger) for table in tables),
         _how(scale, made),
         exact.section(scale, ledger),
         _datasets(),
-        _left_out(wanted, made, ledger, claims.every_claim(scale, ledger) if whole else ()),
+        _left_out(wanted, made, ledger, found),
     ]
     return pages.write(TITLE, _lead(scale), sections, folder)
 
@@ -97,8 +95,9 @@ def _lead(scale: Scale) -> str:
 def _words(scale: Scale) -> Section:
     text = (
         "A cell holds our figure, then the paper's in brackets. A dash stands for a run that has "
-        "not been made, “over 60 s” for one stopped at that limit, and (20/24) for figures over "
-        "the 20 of 24 points that were finished. Bold is the best of a row among the solvers that "
+        "not been made, “over 60 s” for one stopped at that limit, “not timed” for seconds that "
+        "are a GPU's or another machine's than LIBSVM's, and (20/24) for figures over the 20 of "
+        "24 points that were finished. Bold is the best of a row among the solvers that "
         "finished the grid, LIBSVM aside."
     )
     if len(scale.small_points) < len(scale.points):
@@ -178,52 +177,62 @@ def _estimated(scale: Scale) -> list[str]:
 
 def _limits(ledger: Ledger) -> Table:
     """Of every dataset, which solvers had how many seconds."""
-    found: dict[str, dict[float, set[str]]] = {}
+    found: dict[str, dict[str, set[float]]] = {}
     for content, environment in ledger.lines:
         solver = content["run"]["solver"]
         limit = environment["reduction limit" if solver == "DeriveRS" else "time limit"]
         name = "AESVM" if solver.startswith("AESVM") else solver.partition(",")[0]
-        of_dataset = found.setdefault(content["run"]["dataset"], {})
-        of_dataset.setdefault(limit, set()).add(name)
+        found.setdefault(content["run"]["dataset"], {}).setdefault(name, set()).add(limit)
     rows = []
-    for dataset, limits in sorted(found.items()):
-        said = (f"{', '.join(sorted(limits[limit]))} {limit:,.0f} s" for limit in sorted(limits))
+    for dataset, of_dataset in sorted(found.items()):
+        alike: dict[tuple[float, float], list[str]] = {}
+        for name, limits in sorted(of_dataset.items()):
+            alike.setdefault((min(limits), max(limits)), []).append(name)
+        said = (f"{', '.join(names)} {_span(*limits)} s" for limits, names in sorted(alike.items()))
         rows.append([label(dataset), "; ".join(said)])
     note = "DeriveRS computes the representative sets of Figure 1 and Tables 1 to 3 and 10."
     return Table("Seconds allowed for a fit", ["dataset", "solvers and their limit"], rows, note)
 
 
+def _span(low: float, high: float) -> str:
+    return f"{low:,.0f}" if low == high else f"{low:,.0f} to {high:,.0f}"
+
+
 def _machines(ledger: Ledger) -> list[Table | Points]:
-    """Where runs were made, when, and by which commands."""
-    found: dict[tuple[str, str, str, str], _Made] = {}
+    """Where runs were made, and when; with which versions."""
+    found: dict[tuple[str, str], _Made] = {}
     versions: dict[str, dict[str, set[str]]] = {}
-    for _, environment in ledger.lines:
+    for content, environment in ledger.lines:
         machine = environment["machine"]
         clock = "the processor's" if environment.get("clock") == "processor" else "the clock's"
-        command = " ".join(_HOW.sub("", environment.get("command", "")).split())
-        gpu, at_a_time = environment.get("gpu", ""), str(environment["runs at a time"])
-        where = ", ".join(filter(None, [machine.partition(",")[0], gpu]))
-        shown = f"`{command}`" if command else "all tables"
-        made = found.setdefault((where, shown, clock, at_a_time), _Made())
+        where = ", ".join(filter(None, [machine.partition(",")[0], environment.get("gpu")]))
+        made = found.setdefault((where, clock), _Made())
         made.dates.add(environment.get("date", "earlier"))
+        made.datasets.add(content["run"]["dataset"])
+        made.at_a_time.add(environment["runs at a time"])
         made.runs += 1
         of_machine = versions.setdefault(machine, {})
         for name, version in {"Python": environment["python"], **environment["versions"]}.items():
             of_machine.setdefault(name, set()).add(version or "none")
     rows = [
-        [where, command, ", ".join(sorted(made.dates)), f"{made.runs:,}", clock, at_a_time]
-        for (where, command, clock, at_a_time), made in found.items()
+        [
+            where,
+            clock,
+            " ".join(sorted(made.datasets)),
+            ", ".join(sorted(made.dates)),
+            f"{made.runs:,}",
+            _span(min(made.at_a_time), max(made.at_a_time)),
+        ]
+        for (where, clock), made in found.items()
     ]
-    columns = [
-        *("machine", "`python -m experiments.paper --scale ...`", "dates", "runs"),
-        *("seconds are", "runs at a time"),
-    ]
+    columns = ["machine", "seconds are", "datasets", "dates", "runs", "runs at a time"]
     note = (
         "A solver has one thread. The processor's seconds leave out what other work takes, and are "
-        "more where many runs at a time share cores and memory."
+        "more where many runs at a time share cores and memory. `runs.jsonl`, beside this page, "
+        "has the command, the machine and the date of every run."
     )
     seen = Points([f"{machine}: {_versions(of)}." for machine, of in versions.items()])
-    return [Table("Machines, dates and commands", columns, rows, note), seen]
+    return [Table("Machines and dates", columns, rows, note), seen]
 
 
 def _versions(packages: dict[str, set[str]]) -> str:
@@ -232,24 +241,29 @@ def _versions(packages: dict[str, set[str]]) -> str:
 
 @dataclass
 class _Made:
-    """Runs of one command on one machine."""
+    """Runs on one machine."""
 
     dates: set[str] = field(default_factory=set)
+    datasets: set[str] = field(default_factory=set)
+    at_a_time: set[int] = field(default_factory=set)
     runs: int = 0
 
 
 def _datasets() -> Section:
-    rows = [
-        [
-            f"{label(entry.paper)} [{entry.name}]({entry.origin}): {entry.title}",
-            entry.size,
-            f"{entry.preprocessing} Test rows: {entry.split}",
-            " ".join(filter(None, [entry.stand_in, entry.traps])),
-        ]
+    items = [
+        " ".join(
+            [
+                f"**{label(entry.paper)}** [{entry.name}]({entry.origin}): {entry.title}, "
+                f"{entry.size}.",
+                *filter(None, [entry.stand_in, entry.preprocessing]),
+                f"Test rows: {entry.split}",
+                entry.traps,
+            ]
+        )
         for entry in _of_paper()
     ]
-    columns = ["dataset", "rows × features", "preparation", "what to know"]
-    return Section("Datasets", [Table("The datasets", columns, rows)], "datasets")
+    text = Text("Sizes are rows for training / for testing × features.")
+    return Section("Datasets", [text, Points(items)], "datasets")
 
 
 def _left_out(
@@ -259,30 +273,43 @@ def _left_out(
     unique = {run.key: run for run in wanted}.values()
     ledger = {run: (filled if run.solver in ON_DEVICES else made)[run] for run in unique}
     blocks: list[pages.Block] = [_open_cells(claims_made)] if claims_made else []
-    rows = []
-    for dataset in sorted({run.dataset for run in unique}):
-        runs = [run for run in unique if run.dataset == dataset]
-        open_ = [run for run in runs if not ledger[run].ok]
-        reasons = {run: ledger[run].reason or "" for run in open_}
-        late = [run for run in open_ if "took over" in reasons[run] or "limit" in reasons[run]]
-        waiting = [run for run in open_ if reasons[run] == NOT_RUN]
-        failed = [run for run in open_ if run not in {*late, *waiting}]
-        rows.append(
-            [
-                label(dataset),
-                f"{len(runs) - len(open_):,} of {len(runs):,}",
-                *(_by_solver(some) for some in (late, waiting)),
-                "; ".join(sorted({escaped(f"{r.solver}: {reasons[r]}") for r in failed})) or "–",
-            ]
-        )
-    done = sum(ledger[run].ok for run in unique)
+    of_solver: dict[str, dict[str, list[Run]]] = {}
+    for run in unique:
+        of_solver.setdefault(_named(run), {}).setdefault(run.dataset, []).append(run)
+    datasets = sorted({run.dataset for run in unique})
+    rows = [
+        [name, *(_made_of([ledger[run] for run in of_dataset.get(d, [])]) for d in datasets)]
+        for name, of_dataset in sorted(of_solver.items())
+    ]
+    failed = {
+        escaped(f"{run.solver} on {run.dataset}: {one.reason}")
+        for run, one in ledger.items()
+        if one.status in ("error", "missing")
+    }
+    done = sum(one.ok for one in ledger.values())
     said = f"{done:,} of {len(unique):,} runs gave a result. The same command makes the rest."
     gpu = _on_a_gpu_alone(made)
     if gpu:
         said += f" Made on a GPU alone, whose seconds are not compared: {gpu}."
-    columns = ["dataset", "made", "over their limit, and left out after that", "not run", "failed"]
-    blocks += [Text(said), Table("Runs", columns, rows)]
+    note = (
+        "Runs with a result, and of how many where that is not all. “Late” are those past their "
+        "limit, and those left out after two such." + " ".join(["", *sorted(failed)])
+    )
+    blocks += [Text(said), Table("Runs", ["solver", *map(label, datasets)], rows, note)]
     return Section("What was not run", blocks, "left-out")
+
+
+def _named(run: Run) -> str:
+    return run.solver + (" (polynomial)" if run.degree else "")
+
+
+def _made_of(outcomes: list[Outcome]) -> str:
+    done = sum(one.ok for one in outcomes)
+    reasons = [one.reason or "" for one in outcomes if not one.ok]
+    late = sum("took over" in why or "limit" in why for why in reasons)
+    if done == len(outcomes):
+        return f"{done}" if done else ""
+    return f"{done} of {len(outcomes)}" + (f", {late} late" if late else "")
 
 
 def _on_a_gpu_alone(made: Ledger) -> str:
@@ -291,8 +318,7 @@ def _on_a_gpu_alone(made: Ledger) -> str:
     for content, _ in made.lines:
         run = Run(**content["run"]) if content["run"].get("device") else None
         if run and made[run].ok and not made[replace(run, device="cpu")].ok:
-            solver = run.solver + (" (polynomial)" if run.degree else "")
-            found.setdefault(run.dataset, set()).add(solver)
+            found.setdefault(run.dataset, set()).add(_named(run))
     return "; ".join(
         f"{label(data)} {' and '.join(sorted(of))}" for data, of in sorted(found.items())
     )
@@ -315,16 +341,8 @@ def _open_cells(claims_made: Sequence[claims.Claim]) -> Table:
         ]
         for (dataset, why), cells in sorted(found.items())
     ]
-    every = [pair for claim in claims_made for pair in claim.pairs]
-    late = sum(pair.late for pair in every)
-    left = sum(pair.ours is None for pair in every) - late
-    caption = (
-        f"The paper's cells without a figure of ours: {late} past a limit, and {left} not run or "
-        f"not timed, of {len(every)}"
-    )
+    every = Counter(pair.outcome for claim in claims_made for pair in claim.pairs)
+    kinds = (claims.LATE, claims.UNTIMED, claims.OPEN)
+    counts = ", ".join(f"{every[kind]} {kind}" for kind in kinds if every[kind])
+    caption = f"The paper's cells without a figure of ours, of {every.total()}: {counts or 'none'}"
     return Table(caption, ["dataset", "cells", "solvers", "why"], rows)
-
-
-def _by_solver(runs: Iterable[Run]) -> str:
-    counts = Counter(run.solver for run in runs)
-    return ", ".join(f"{solver} {count}" for solver, count in sorted(counts.items())) or "–"

@@ -94,7 +94,7 @@ class Outcome:
     exact_seconds: float | None = None  #: of LIBSVM: those of our exact SVM, beside it
     factor: float | None = None  #: of estimated seconds: a standard error, as a factor
     spent: float | None = None  #: seconds of the clock for the whole run, testing included
-    reason: str | None = None  #: of a run that is not ok
+    reason: str | None = None  #: why a run is not ok, or why its seconds do not count
 
     @property
     def ok(self) -> bool:

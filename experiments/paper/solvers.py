@@ -336,7 +336,7 @@ def _random_features(run: Run, rows: Part, conditions: Conditions) -> Fitted:
 
 
 def _nystroem(run: Run, rows: Part, conditions: Conditions) -> Fitted:
-    model = NystroemSVM(C=run.C, n_components=run.components, random_state=SEED, **_kernel(run))
+    model = NystroemSVM(C=run.C, gamma=run.gamma, n_components=run.components, random_state=SEED)
     return _fit(model, rows, conditions)._replace(support_vectors=run.components)
 
 

@@ -3,8 +3,8 @@
 ``RandomFeatureSVM`` draws them from the kernel's spectrum: for the RBF kernel ``sqrt(2/E)
 cos(w.x + b)`` with ``w`` normal of variance ``2 gamma`` and ``b`` uniform on the circle (Rahimi and
 Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 1).
-``NystroemSVM`` takes kernel values with a random sample of the rows, made orthonormal. What is
-left is a linear SVM, ``minimise 1/2 |w|^2 + C sum of losses``, the hinge or its square.
+``NystroemSVM`` takes values of that kernel with a random sample of the rows, made orthonormal.
+What is left is a linear SVM, ``minimise 1/2 |w|^2 + C sum of losses``, the hinge or its square.
 
 The features of all training rows are held at once, eight bytes each; for prediction they are made
 for a few thousand rows at a time.
@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.fitting import fit_method, fit_task
 from aesvm.estimators.validation import KERNEL_CONSTRAINTS, validated_rows
-from aesvm.kernels import KERNELS, resolve_gamma
+from aesvm.kernels import resolve_gamma
 from experiments.rivals.base import RANDOM_CONSTRAINTS, Scored, validated_classes
 
 #: Rows whose features are made together, to predict.
@@ -185,9 +185,6 @@ class NystroemSVM(_FeatureSVM):
 
     Parameters
     ----------
-    kernel : {"rbf", "poly", "linear", "sigmoid"}, default="rbf"
-    degree, coef0 : int, float
-        Parameters of the kernel, as in SVC.
     n_components : int, default=1000
         Rows of the sample; all of them where there are fewer.
     loss : {"squared_hinge", "hinge", "exact"}, default="squared_hinge"
@@ -207,28 +204,9 @@ class NystroemSVM(_FeatureSVM):
     True
     """
 
-    kernel: str = "rbf"
-    degree: int = 3
-    coef0: float = 0.0
     n_components: int = 1000
     loss: str = "squared_hinge"
 
-    _parameter_constraints: ClassVar[dict] = {
-        **_FeatureSVM._parameter_constraints,
-        "kernel": [StrOptions(set(KERNELS))],
-        "degree": KERNEL_CONSTRAINTS["degree"],
-        "coef0": KERNEL_CONSTRAINTS["coef0"],
-    }
-
     def _map(self, n_rows: int, random: np.random.RandomState) -> Nystroem:
-        others = {} if self.kernel == "linear" else {"gamma": self.gamma_, "coef0": self.coef0}
-        if self.kernel == "rbf":
-            del others["coef0"]
-        elif self.kernel == "poly":
-            others["degree"] = self.degree
-        return Nystroem(
-            kernel=self.kernel,
-            n_components=min(self.n_components, n_rows),
-            random_state=random,
-            **others,
-        )
+        n_components = min(self.n_components, n_rows)
+        return Nystroem(gamma=self.gamma_, n_components=n_components, random_state=random)

@@ -12,10 +12,10 @@ from numbers import Integral, Real
 from typing import ClassVar
 
 import numpy as np
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 
 from experiments.rivals.base import CACHE_CONSTRAINTS, Expansion, Pair, PairwiseSVM
-from experiments.rivals.online_set import Candidates, CurrentSet
+from experiments.rivals.online_set import CurrentSet
 
 #: Reports of progress in an epoch.
 _REPORTS = 20
@@ -34,21 +34,17 @@ class LASVM(PairwiseSVM):
     kernel : {"rbf", "poly", "linear", "sigmoid", "precomputed"} or callable, default="rbf"
     degree, gamma, coef0 : int, {"scale", "auto"} or float, float
         Parameters of the kernel, as in SVC.
-    selection : {"random", "gradient", "active"}, default="random"
-        Which row is met next: any; or, of ``n_candidates`` random ones that have not been met,
-        the worst classified ("gradient") or the nearest to the decision boundary ("active").
-    n_candidates : int, default=50
     epochs : int, default=1
-        How often each row is met.
+        How often each row is met, in a random order.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning, among the rows that are kept.
     max_iter : int, default=-1
         Most steps after the last row was met: 0 leaves the model as it is then, -1 stands for
         ``max(10_000_000, 100 * n_rows)``.
     random_state : int, RandomState instance or None, default=None
-        For the order of the rows, and the candidates.
+        For the order of the rows.
     n_jobs : int, default=None
-        Threads of prediction, and of the decision values of candidates.
+        Threads of prediction.
     verbose : int, default=0
         1 prints a line per pair of classes.
 
@@ -68,13 +64,9 @@ class LASVM(PairwiseSVM):
 
     - a row that violates with no member does not enter the set; in the paper it does, until the
       next step of REPROCESS makes it leave;
-    - up to 64 rows, and a tenth of the set, are selected by one model: candidates of each
-      selection are drawn without repetition and ranked before the first of them is met;
+    - rows come in a random order only: the paper also has selections of the worst classified row
+      and of the one nearest to the boundary;
     - later epochs meet the rows that are outside the set when they begin.
-
-    On a9a, one epoch of "active" is less accurate than one of "random" (84 % and 85 %), two are
-    not: probably since rows far from the boundary are met last, and others that they would have
-    kept are gone by then. The authors' program was found to agree with "random" there.
 
     The kernel matrix of the set is kept: four or eight bytes for each pair of support vectors,
     and a third as much again for rows that have left; room for it grows by halves.
@@ -94,16 +86,12 @@ class LASVM(PairwiseSVM):
     True
     """
 
-    selection: str = "random"
-    n_candidates: int = 50
     epochs: int = 1
     tol: float = 1e-3
     max_iter: int = -1
 
     _parameter_constraints: ClassVar[dict] = {
         **PairwiseSVM._parameter_constraints,
-        "selection": [StrOptions({"random", "gradient", "active"})],
-        "n_candidates": [Interval(Integral, 1, None, closed="left")],
         "epochs": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "max_iter": CACHE_CONSTRAINTS["max_iter"],
@@ -114,7 +102,7 @@ class LASVM(PairwiseSVM):
         with pair.progress.task("process", self.epochs * _REPORTS) as progress:
             for _ in range(self.epochs):
                 reported = 0
-                for part in current.meet_all(self._candidates(pair)):
+                for part in current.meet_all():
                     while reported < int(part * _REPORTS):
                         progress.step("rows")
                         reported += 1
@@ -130,8 +118,3 @@ class LASVM(PairwiseSVM):
             f"online, {current.n_steps - online} to finish, KKT violation {current.gap:.2g}"
         )
         return Expansion(coefs, current.offset, current.n_steps, current.gap <= self.tol)
-
-    def _candidates(self, pair: Pair) -> Candidates | None:
-        if self.selection == "random" or self.n_candidates == 1:
-            return None
-        return Candidates(pair, self.n_candidates, self.selection == "gradient")

@@ -28,11 +28,8 @@ from experiments.rivals.growing_gram import GrowingGram
 #: Rows of each class that S begins with.
 _SEEDS = 5
 
-#: Most rows of a batch, and most where the model selects them.
-_BATCH, _SELECTED = 256, 64
-
-#: What it costs to get a row ready for kernel values, in kernel values.
-_PER_ROW = 32
+#: Most rows of a batch.
+_BATCH = 256
 
 #: Gradients that are moved before an interrupt is heard: a fraction of a second.
 _MOVED = 100_000_000
@@ -97,25 +94,14 @@ class CurrentSet(GrowingGram):
         coefs[self._places(alive)] = self.state[0, alive]
         return coefs
 
-    def meet_all(self, candidates: Candidates | None) -> Iterator[float]:
+    def meet_all(self) -> Iterator[float]:
         """PROCESS and REPROCESS for every row outside; yields the part of them met so far."""
         outside = np.ones(len(self.pair.rows), dtype=bool)
         outside[self._places(self.alive())] = False
-        pool = np.flatnonzero(outside)
-        left, width = len(pool), 1 if candidates is None else candidates.width
-        while left:
-            # what a model selects is little beside what makes up the model
-            most = _BATCH if candidates is None else min(_SELECTED, self.n // 10)
-            n_rows = max(1, min(most, left // width))
-            drawn = pool[: min(n_rows * width, left)]
-            _draw(pool, left, self.pair.random.random_sample(len(drawn)))
-            chosen = np.arange(n_rows)
-            if candidates is not None:
-                candidates.follow(self.coefs(), drawn, pool[:left])
-                chosen = candidates.best(drawn.reshape(n_rows, -1), self.offset)
-            self.meet(drawn[chosen])
-            left = _discard(pool, left, chosen)
-            yield 1.0 - left / len(pool)
+        order = self.pair.random.permutation(np.flatnonzero(outside))
+        for start in range(0, len(order), _BATCH):
+            self.meet(order[start : start + _BATCH])
+            yield min(1.0, (start + _BATCH) / len(order))
 
     def meet(self, batch: NDArray[np.intp]) -> None:
         """PROCESS and REPROCESS for some rows of the pair, one after another."""
@@ -175,59 +161,6 @@ class CurrentSet(GrowingGram):
         state = self.state
         self.state = np.zeros((len(state), len(self.rows)))
         self.state[:, : self.n] = state[:, : self.n]
-
-
-class Candidates:
-    """Decision values of rows outside S.
-
-    They are known of a model of the past. What has changed since is added for the rows in
-    question; for all, once that has been done so often that it would have paid.
-    """
-
-    def __init__(self, pair: Pair, width: int, gradient: bool) -> None:
-        self.pair, self.width, self.gradient = pair, width, gradient
-        self.known, self.sums, self.coefs = np.zeros((3, len(pair.rows)))
-        self.spent = 0
-
-    def follow(
-        self, coefs: NDArray[np.float64], drawn: NDArray[np.intp], outside: NDArray[np.intp]
-    ) -> None:
-        """Bring ``sums``, the decision values without offset, up to date for rows drawn."""
-        pair = self.pair
-        changes = coefs - self.coefs
-        changed = np.flatnonzero(changes)
-        price = len(changed) + _PER_ROW
-        self.spent += len(drawn) * price
-        every = self.spent > len(outside) * price
-        rows = outside if every else drawn
-        added = pair.kernel.scores(pair.rows[changed], changes[changed], pair.rows[rows], pair.run)
-        self.sums[rows] = self.known[rows] + added
-        if every:
-            self.known[rows] = self.sums[rows]
-            self.coefs, self.spent = coefs, 0
-
-    def best(self, drawn: NDArray[np.intp], offset: float) -> NDArray[np.intp]:
-        """Of each line of ``drawn`` the one to meet, by its place in all of it."""
-        values = self.sums[drawn] + offset
-        ranks = self.pair.signs[drawn] * values if self.gradient else np.abs(values)
-        return ranks.argmin(axis=1) + np.arange(0, drawn.size, drawn.shape[1])
-
-
-@jit
-def _draw(pool, left, uniform):
-    """Random ones of the first ``left`` come first, as many as there are random numbers."""
-    for t in range(uniform.size):
-        other = t + int(uniform[t] * (left - t))
-        pool[t], pool[other] = pool[other], pool[t]
-
-
-@jit
-def _discard(pool, left, chosen):
-    """Take those at the given positions, ascending, out of the first ``left``."""
-    for t in range(chosen.size - 1, -1, -1):
-        left -= 1
-        pool[chosen[t]] = pool[left]
-    return left
 
 
 @jit

@@ -19,6 +19,9 @@ from experiments.rivals.base import CACHE_CONSTRAINTS, Expansion, Pair, Pairwise
 class SubsampleSVM(PairwiseSVM):
     """The exact SVM of some random rows.
 
+    Each drawn row stands for as many as its class has rows to a drawn one: its C is that much
+    larger, so that the losses of a class weigh as much as those of all its rows.
+
     Parameters
     ----------
     C : float, default=1.0
@@ -29,9 +32,6 @@ class SubsampleSVM(PairwiseSVM):
     sample_size : float or int, default=0.1
         The share of the rows to draw, or their number. Each class has its share of them, to
         the nearest row, and at least one.
-    rescale : bool, default=True
-        Whether each drawn row stands for as many as its class has rows to a drawn one: its C is
-        that much larger, so that the losses of a class weigh as much as those of all its rows.
     tol : float, default=1e-3
         Tolerance for stopping, with SVC's meaning.
     max_iter : int, default=-1
@@ -66,7 +66,6 @@ class SubsampleSVM(PairwiseSVM):
     """
 
     sample_size: float | int = 0.1
-    rescale: bool = True
     tol: float = 1e-3
     max_iter: int = -1
     cache_size: float = 200
@@ -78,7 +77,6 @@ class SubsampleSVM(PairwiseSVM):
             Interval(RealNotInt, 0.0, 1.0, closed="right"),
             Interval(Integral, 1, None, closed="left"),
         ],
-        "rescale": ["boolean"],
         "tol": [Interval(Real, 0.0, None, closed="neither")],
     }
 
@@ -92,17 +90,16 @@ class SubsampleSVM(PairwiseSVM):
         return np.sort(random.permutation(rows)[:size])
 
     def _coefficient_norm(self, n_rows: int) -> float:
-        return self.C * n_rows if self.rescale else super()._coefficient_norm(n_rows)
+        return self.C * n_rows
 
     def _train(self, pair: Pair) -> Expansion:
-        bounds = self.C * (pair.weights if self.rescale else np.ones(len(pair.rows)))
         pair.progress.say(f"{len(pair.rows):,} rows drawn, for {pair.weights.sum():,.0f}")
         solution = minimize(
             pair.kernel,
             pair.rows,
             pair.signs,
             -np.ones(len(pair.rows)),
-            bounds,
+            self.C * pair.weights,
             tol=self.tol,
             max_iter=self.max_iter,
             cache_bytes=cache_bytes(self),

@@ -14,13 +14,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from aesvm.kernels import kernel_matrix
 from experiments.rivals import LASVM
 from experiments.rivals.base import Pair
-from experiments.rivals.online_set import Candidates, CurrentSet, _Members
+from experiments.rivals.online_set import CurrentSet, _Members
 from tests import oracles
 
-SELECTIONS = ("random", "gradient", "active")
 
-
-@parametrize_with_checks([LASVM(), LASVM(selection="active", n_candidates=3)])
+@parametrize_with_checks([LASVM()])
 def test_it_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 
@@ -43,8 +41,8 @@ def current(blobs):
     return CurrentSet(pair, 10.0, 1e-3)
 
 
-def met(current, candidates=None):
-    assert list(current.meet_all(candidates))[-1] == 1.0
+def met(current):
+    assert list(current.meet_all())[-1] == 1.0
     return current
 
 
@@ -54,7 +52,6 @@ def gram(current):
 
 
 @pytest.mark.weekly
-@pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize(
     "parameters",
     [
@@ -65,10 +62,10 @@ def gram(current):
     ],
     ids=str,
 )
-def test_after_some_epochs_it_is_the_exact_svm(blobs, parameters, selection):
+def test_after_some_epochs_it_is_the_exact_svm(blobs, parameters):
     X, y = blobs
     X, y = X[:400], y[:400]
-    ours = LASVM(selection=selection, epochs=40, tol=1e-5, random_state=0, **parameters)
+    ours = LASVM(epochs=40, tol=1e-5, random_state=0, **parameters)
     ours.fit(X, y)
     theirs = SVC(tol=1e-5, **parameters).fit(X, y)
     values = theirs.decision_function(X)
@@ -80,10 +77,9 @@ def test_after_some_epochs_it_is_the_exact_svm(blobs, parameters, selection):
     assert_array_equal(np.isin(clear, ours.support_), margins[clear] < 1.0)
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_one_epoch_is_nearly_as_accurate(blobs, selection):
+def test_one_epoch_is_nearly_as_accurate(blobs):
     X, y = blobs
-    ours = LASVM(gamma=1.0, selection=selection, random_state=0).fit(X, y)
+    ours = LASVM(gamma=1.0, random_state=0).fit(X, y)
     # which rows are met when depends on the last digit of a sum, and the model with it: of fifty
     # random states the worst loses 0.02
     assert ours.score(X, y) > SVC(gamma=1.0).fit(X, y).score(X, y) - 0.05
@@ -101,8 +97,7 @@ def test_coefficients_are_feasible(blobs, C):
     assert abs(model.dual_coef_.sum()) < 1e-9 * C * len(y)
 
 
-@pytest.mark.parametrize("width", [1, 7])
-def test_gradients_are_kept_while_rows_enter_and_leave(current, width, monkeypatch):
+def test_gradients_are_kept_while_rows_enter_and_leave(current, monkeypatch):
     sizes = []
 
     def keep(positions):
@@ -110,7 +105,7 @@ def test_gradients_are_kept_while_rows_enter_and_leave(current, width, monkeypat
         CurrentSet.keep(current, positions)
 
     monkeypatch.setattr(current, "keep", keep)
-    met(current, Candidates(current.pair, width, False) if width > 1 else None)
+    met(current)
     online = current.n_steps
     for _ in current.finish(100_000):
         pass
@@ -153,31 +148,9 @@ def test_every_row_is_met_once_in_an_epoch(current, monkeypatch):
 
     monkeypatch.setattr(current, "meet", meet)
     begun = current.rows[:10].copy()
-    met(current, Candidates(current.pair, 50, True))
+    met(current)
     rows = np.concatenate([begun, current.pair.rows[np.concatenate(batches)]])
     assert_array_equal(np.sort(rows), current.pair.rows)
-
-
-@pytest.mark.parametrize("gradient", [False, True])
-def test_the_best_of_the_candidates_is_chosen(current, gradient, monkeypatch):
-    candidates = Candidates(current.pair, 20, gradient)
-    signs, rows = current.pair.signs, current.pair.rows
-    looked = []
-
-    def best(drawn, offset):
-        K = oracles.kernel(current.kernel.X[rows[drawn.ravel()]], current.kernel.X[rows], gamma=1.0)
-        values = (K @ current.coefs()).reshape(drawn.shape) + offset
-        ranks = signs[drawn] * values if gradient else np.abs(values)
-        chosen = Candidates.best(candidates, drawn, offset)
-        assert_allclose(ranks.ravel()[chosen], ranks.min(axis=1), atol=1e-9)
-        assert_array_equal(chosen // drawn.shape[1], np.arange(len(drawn)))
-        looked.append(len(drawn))
-        return chosen
-
-    monkeypatch.setattr(candidates, "best", best)
-    met(current, candidates)
-    assert sum(looked) == 1390
-    assert max(looked) > 1
 
 
 def test_small_coefficients_are_dropped_where_they_do_not_count(current):
@@ -193,10 +166,9 @@ def test_small_coefficients_are_dropped_where_they_do_not_count(current):
     assert_array_equal(np.flatnonzero(coefs), slots)
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_sparse_precomputed_and_called_kernels_give_the_same_model(blobs, selection):
+def test_sparse_precomputed_and_called_kernels_give_the_same_model(blobs):
     X, y = np.round(blobs[0] * 8.0), blobs[1]  # no rounding in kernel values: steps are the same
-    parameters = {"selection": selection, "n_candidates": 5, "random_state": 0, "C": 0.1}
+    parameters = {"random_state": 0, "C": 0.1}
     formula = {"gamma": 2.0**-8, "degree": 2, "coef0": 1.0}
     plain = LASVM(kernel="poly", **formula, **parameters).fit(X, y)
     expected = plain.decision_function(X)
@@ -246,10 +218,9 @@ def test_more_classes_are_told_apart_in_pairs():
     assert ours.n_iter_.shape == ours.intercept_.shape == (3,)
 
 
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_the_random_state_decides_and_threads_do_not(blobs, selection):
+def test_the_random_state_decides_and_threads_do_not(blobs):
     X, y = blobs
-    model = LASVM(gamma=1.0, selection=selection, random_state=5)
+    model = LASVM(gamma=1.0, random_state=5)
     first = model.fit(X, y).decision_function(X)
     assert_array_equal(model.fit(X, y).decision_function(X), first)
     assert_array_equal(model.set_params(n_jobs=2).fit(X, y).decision_function(X), first)
@@ -324,8 +295,6 @@ def test_progress_is_reported(blobs, capsys):
     ("parameter", "value"),
     [
         ("C", 0.0),
-        ("selection", "margin"),
-        ("n_candidates", 0),
         ("epochs", 0),
         ("tol", 0.0),
         ("max_iter", -2),

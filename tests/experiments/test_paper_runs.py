@@ -210,54 +210,49 @@ def test_sizes_of_folded_datasets_are_over_all_rows():
     assert sets.share("D5", Outcome("timeout")) is None
 
 
-def lowest(ledger, own=AESVM):
-    figures = grids.everything(QUICK, ledger)
-    return claims.standing(figures, own, claims.RIVALS, "RMSE")
+def lowest(ledger):
+    return claims.best("", "RMSE", grids.everything(QUICK, ledger), claims.RIVALS)
 
 
 def test_a_claim_that_the_numbers_bear_out_holds(tmp_path):
     ledger = filled(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
     found = lowest(ledger)
-    assert (len(found.holds), found.ties, found.others) == (9, [], [])
-    assert verdict(QUICK, ledger, "lowest RMSE") == "holds"
+    assert found.verdict == "holds"
+    assert [one.word for one in found.found] == ["yes"] * 9
 
 
 def test_a_claim_that_they_do_not_names_who_is_better_and_where(tmp_path):
     ledger = filled(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9})
     found = lowest(ledger)
-    assert (found.holds, found.ties) == ([], [])
-    assert "D4 10.00, LASVM 0.00" in found.others
-    assert verdict(QUICK, ledger, "lowest RMSE") == "does not hold"
+    assert found.verdict == "does not hold"
+    (d4,) = (one for one in found.found if one.dataset == "D4")
+    assert [cell.text for cell in d4.figures] == ["10.00", "LASVM 0.00"]
+    assert d4.word == "no"
 
 
 def test_a_tie_is_no_win(tmp_path):
-    ledger = filled(tmp_path, {})
-    assert len(lowest(ledger).ties) == 9
-    assert verdict(QUICK, ledger, "lowest RMSE") == "does not hold"
+    found = lowest(filled(tmp_path, {}))
+    assert [one.word for one in found.found] == ["equal"] * 9
+    assert found.verdict == "does not hold"
 
 
 def test_half_a_grid_does_not_count(tmp_path):
     ledger = filled(tmp_path, {LIBSVM: 0.9, "LASVM": 0.9, AESVM: 0.89})
     for dataset in ("D1", "D2", "D3", "D4", "D5", "D6", "D7", "D8", "D9"):
         ledger.outcomes[grid(QUICK, dataset, "LASVM")[0].key] = Outcome("timeout")
-    found = lowest(ledger)
-    assert len(found.holds) == 9
-    assert not any("LASVM" in shown for shown in found.holds)
+    found = lowest(ledger).found
+    assert [one.word for one in found] == ["yes"] * 9
+    assert not any("LASVM" in one.figures[1].text for one in found)
 
 
 def test_nothing_is_claimed_of_nothing(tmp_path):
-    for claim in claims.every_claim(QUICK, Ledger(tmp_path / "none.jsonl")):
-        assert claim.verdict == "not judged"
-    shown = claims.section(QUICK, Ledger(tmp_path / "none.jsonl")).markdown()
-    assert "17 are not judged" in shown
+    found = claims.every_claim(QUICK, Ledger(tmp_path / "none.jsonl"))
+    assert {claim.verdict for claim in found} == {"not judged"}
+    shown = claims.section(found, "").markdown()
+    assert "14 are not judged" in shown
     assert "**holds**" not in shown
     row = next(line for line in shown.splitlines() if "has the highest OTS of them" in line)
     assert "**not judged** (no rival finished a grid)" in row
-
-
-def verdict(scale, ledger, words):
-    found = claims.every_claim(scale, ledger)
-    return next(claim.verdict for claim in found if words in claim.short)
 
 
 @pytest.fixture
@@ -284,9 +279,9 @@ def test_the_report_begins_with_the_claims_and_says_what_holds(tmp_path):
     ledger = filled(tmp_path, {LIBSVM: 0.9, **dict.fromkeys(published.AESVM.values(), 0.9)})
     markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
     _, *parts = markdown.read_text().split("\n## ")
-    assert [part.split("\n")[0] for part in parts[:3]] == [
+    assert [part.split("\n")[0] for part in parts[:4]] == [
         *("What the paper claims, and what we find", "What explains ijcnn1"),
-        "How to read the tables",
+        *("How to read the tables", "The figures behind the verdicts"),
     ]
     lowest = next(line for line in parts[0].splitlines() if "has the lowest RMSE of the" in line)
     assert "**holds**" in lowest
@@ -320,7 +315,10 @@ def test_what_was_not_finished_is_listed(tmp_path):
     run = grid(QUICK, "D8", "CVM")[0]
     ledger.outcomes[run.key] = Outcome("timeout", reason="training took over 20 s")
     markdown, _ = report.write(list(TABLES.values()), QUICK, ledger, tmp_path / "out")
-    assert "CVM 1" in markdown.read_text().split("What was not run")[1]
+    shown = markdown.read_text().split("What was not run")[1]
+    (row,) = (line for line in shown.splitlines() if line.startswith("| CVM"))
+    cells = [cell.strip() for cell in row.split("|")[2:-1]]
+    assert cells == ["4"] * 7 + ["3 of 4, 1 late", "4"]
 
 
 @pytest.fixture(scope="module")
