@@ -102,10 +102,10 @@ class AESVC(
         Megabytes for rows of the kernel matrix, besides a block of at most 2,048 rows and columns
         that the solver works on. For dense rows with up to 128 features (RBF and linear kernels),
         rows are kept only if free support vectors are many: otherwise computing them again is
-        faster. For two classes of such rows "auto" is 200 up to 25,000 rows, then 8 for every
-        1,000 rows, and 2,000 from 250,000 rows on; otherwise it is 200. Pairs of more classes may
-        be trained side by side, one on each thread. Each then has a block of at most 4,096 rows
-        and columns, and this many megabytes.
+        faster. For two classes of such rows "auto" is 200 up to 79,000 rows, and grows with the
+        square of the rows to 2,000 for 250,000 rows and more; otherwise it is 200. Pairs of more
+        classes may be trained side by side, one on each thread. Each then has a block of at most
+        4,096 rows and columns, and this many megabytes.
     shrinking : bool, default=True
         Whether to leave out, for a time, variables that rest at their bounds.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"

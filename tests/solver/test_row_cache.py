@@ -75,7 +75,7 @@ def test_it_never_takes_more_than_the_whole_matrix():
 
 
 def test_the_usual_size_grows_with_the_rows_between_bounds():
-    sizes = [usual_bytes(n_rows) for n_rows in (10, 20_000, 50_000, 100_000, 10**6, 10**7)]
+    sizes = [usual_bytes(n_rows) for n_rows in (10, 20_000, 90_000, 150_000, 10**6, 10**7)]
     assert sizes == sorted(sizes)
     assert sizes[0] == sizes[1] < sizes[2] < sizes[3] < sizes[4] == sizes[5]
     assert usual_bytes(10**7, always_used=True) == sizes[0]
