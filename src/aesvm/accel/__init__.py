@@ -96,7 +96,15 @@ if hasattr(os, "register_at_fork"):
 
 
 class Installed:
-    """What ``install`` returns: a context that uninstalls at its end."""
+    """What ``install`` returns: a context that uninstalls at its end.
+
+    Examples
+    --------
+    >>> import aesvm.accel
+    >>> with aesvm.accel.install() as installed:
+    ...     type(installed).__name__
+    'Installed'
+    """
 
     def __enter__(self) -> Installed:
         return self

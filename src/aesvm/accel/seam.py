@@ -39,7 +39,14 @@ HARMLESS = (SMALL, GIVEN)
 
 
 class NotAcceleratedError(RuntimeError):
-    """Raised with ``strict=True`` for a call that would go to LIBSVM."""
+    """Raised with ``strict=True`` for a call that would go to LIBSVM.
+
+    Examples
+    --------
+    >>> import aesvm.accel
+    >>> issubclass(aesvm.accel.NotAcceleratedError, RuntimeError)
+    True
+    """
 
 
 class Call(NamedTuple):
@@ -62,6 +69,12 @@ class Report:
         Their seconds.
     text : str
         A table of both.
+
+    Examples
+    --------
+    >>> import aesvm.accel
+    >>> aesvm.accel.Report({}, {}).text
+    'Nothing of sklearn.svm has run since install().'
     """
 
     counts: dict[Call, int] = field(repr=False)
