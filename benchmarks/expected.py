@@ -31,8 +31,8 @@ HARDER: dict[str, tuple[str, dict[str, Any]]] = {
     "moons, C=10": ("moons", {"C": 10.0, "gamma": 2.0}),
 }
 
-#: Generated problems that no number of the forecast was chosen on alone: the function of
-#: scikit-learn, what it takes, and the SVM. Rows are standardised.
+#: Generated problems: the function of scikit-learn, its arguments, and the SVM. Rows are
+#: standardised. No constant of the forecast was chosen by one of these problems alone.
 GENERATED: dict[str, tuple[Any, dict[str, Any], Any]] = {
     "friedman1": (
         datasets.make_friedman1,
@@ -151,7 +151,7 @@ def measure(name: str, X: Any, y: Any, model: Any) -> dict[str, Any]:
 def expected(report: Report) -> None:
     """Fits to half and to all of the rows of each problem, which has at most 100,000 of them.
 
-    Of those that are generated to all.
+    Generated problems are fitted with all of their rows only.
     """
     lines: list[dict] = []
     for name in [*PROBLEMS, *HARDER]:

@@ -54,7 +54,7 @@ FINEST = published.AESVM[1e-5]
 
 
 #: What becomes of a cell of the paper, in the order in which the report says so.
-SAME, BETTER, APART = "within 15 %", "better", "apart"
+SAME, BETTER, APART = f"within {100 * REPRODUCED:g} %", "better", "apart"
 LATE, OPEN = "past a limit", "not run"
 
 
@@ -83,7 +83,7 @@ class Pair(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """The figures of a dataset, and whether the claim holds there: not where it and another tie."""
+    """The figures of a dataset, and whether the claim holds there; it does not where two tie."""
 
     dataset: str
     holds: bool
@@ -182,8 +182,8 @@ def section(claims: Sequence[Claim], accuracies: str) -> Section:
         [claim.row() for claim in claims],
         "“yes”: the claim holds on that dataset ([the figures](#figures)). “equal”: a rival has "
         "the same figure, so it does not. Empty: the paper does not say so there, or we could not "
-        "measure it. The last column: of the paper's cells that we measured, how many are within "
-        "15 % of the paper's figure, and how many others are better.",
+        f"measure it. The last column: of the paper's cells that we measured, how many are {SAME} "
+        "of the paper's figure, and how many others are better.",
     )
     return Section("What the paper claims, and what we find", [text, table], "claims")
 
@@ -323,7 +323,7 @@ def _is_near(error: float, paper: float) -> bool:
     return error <= max(SIMILAR, paper) or reproduced(error, paper)
 
 
-_NEAR = f"an RMSE under {SIMILAR:g} point, or at most the paper's (or within 15 % of it)"
+_NEAR = f"an RMSE under {SIMILAR:g} point, or at most the paper's (or {SAME} of it)"
 
 
 def _near(figures: Figures) -> Claim:
@@ -443,8 +443,8 @@ def _similar(figures: Figures, common: Figures) -> Claim:
 def _sizes(scale: Scale, ledger: Ledger) -> Claim:
     claim = Claim(
         "keeps the shares M/N of Tables 2 and 3",
-        "most of them within 15 %",
-        ["within 15 %", "ours over the paper's"],
+        f"most of them {SAME}",
+        [SAME, "ours over the paper's"],
     )
     by_dataset: dict[str, list[float]] = {}
     tables = [(e, d, row) for e, rows in published.TABLE_2.items() for d, row in rows.items()]

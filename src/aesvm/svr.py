@@ -38,8 +38,9 @@ class AESVR(CallbackSupportMixin, KernelMachine, MachineEstimator, RegressorMixi
         As in SVR, with its defaults.
     refine, max_vectors, gap_tol, time_limit, device, n_jobs, verbose, max_iter, cache_size, \
 memory_budget, on_overflow, hull_tol, subset_size, partition_size, partition
-        As in :class:`aesvm.AESVC`. For ``refine="auto"``, a prediction counts as changed if it
-        moves by more than a twentieth of the standard deviation of y.
+        As in :class:`aesvm.AESVC`, where ``cache_size="auto"`` is that of two classes. For
+        ``refine="auto"``, a prediction counts as changed if it moves by more than a twentieth of
+        the standard deviation of y.
 
     Attributes
     ----------

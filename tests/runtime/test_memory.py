@@ -111,7 +111,7 @@ def test_the_memory_that_is_said_counts_a_cache_that_grows_with_the_rows(
     monkeypatch.setattr(fit_memory, "WORKING_SET", 0)
     for module in (fit_memory, row_cache):
         monkeypatch.setattr(module, "LEAST_BYTES", 10**6)
-    monkeypatch.setattr(row_cache, "_BYTES_PER_VALUE", 10 / 3)
+    monkeypatch.setattr(row_cache, "_BYTES_PER_VALUE", 30e6 / len(moons[1]) ** 2)
     said = []
     for size in (1, "auto"):
         AESVC(gamma=1.0, cache_size=size, verbose=1).fit(*moons)

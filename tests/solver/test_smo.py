@@ -194,7 +194,7 @@ def test_any_size_of_cache_gives_the_same_model(small_sets, rows_are_kept, cache
 def test_a_solve_of_no_given_cache_has_the_usual_one(always_used, monkeypatch):
     if always_used:
         monkeypatch.setattr(blocks, "CHEAP_FEATURES", 0)
-    monkeypatch.setattr(row_cache, "_BYTES_PER_VALUE", 10**4)
+    monkeypatch.setattr(row_cache, "_BYTES_PER_VALUE", 10**6)
     arguments, _ = classification()
     sizes = []
 

@@ -163,7 +163,7 @@ def compress(
             if near or not len(new) or len(chosen) == most:
                 task.step()
                 break
-    if not near:  # all of them, where there may be so many
+    if not near:  # all vectors, where ``n_vectors`` allows that
         return as_they_are if most == n_before else found
     enough = len(chosen)
     while enough - few > 1:  # the least number of them, in the order of their choice
@@ -317,7 +317,7 @@ class Landmarks(NamedTuple):
         landmarks: NDArray[np.intp],
         run: Callable,
     ) -> Landmarks:
-        """Those of some rows of a kernel matrix in double precision."""
+        """The features of some rows of a kernel matrix in double precision."""
         features = np.empty((len(rows), len(landmarks)))
 
         def piece(first: int) -> None:

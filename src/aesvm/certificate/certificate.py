@@ -216,7 +216,7 @@ def certificate_of(
     definiteness: str,
     in_memory: bool = True,
     n_vectors: int | None = None,
-    **told: Any,
+    **others: Any,
 ) -> Certificate:
     """The certificate of all machines together.
 
@@ -225,7 +225,8 @@ def certificate_of(
     - ``in_memory``: whether the training rows are in one place, so that ``certify`` can compute
       what is missing.
     - ``n_vectors``: of all machines together, where they were limited.
-    - ``told``: what the fit tells of itself, by the names that ``Certificate`` has for it.
+    - ``others``: ``history``, ``plan``, ``remedy``, ``stopped_after`` and ``exact_after`` of
+      ``Certificate``, where these are known.
     """
     total = records.total
     squared_norm = total("squared_norm")
@@ -319,7 +320,7 @@ def certificate_of(
         distinct=in_memory,
         negligible=negligible,
         missing=missing,
-        **told,
+        **others,
         **numbers,
     )
 

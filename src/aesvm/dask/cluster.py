@@ -76,9 +76,9 @@ class Cluster:
     ) -> Future:
         """All values as one, merged a few at a time on the workers.
 
-        Where there are ``others``, ``merge`` takes the level too, None of the last, and then these.
-        Where they are large, ``at_a_time`` is a number smaller than ``split_every``: merging then
-        comes before what else there is to do.
+        ``others``: arguments of ``merge`` besides the values and the level, which is None for the
+        last merge. Without them it takes the values alone. ``at_a_time``: for large values, how
+        many to merge at a time in place of ``split_every``; merging then comes before other tasks.
         """
         level: int | None = 1
         given = values

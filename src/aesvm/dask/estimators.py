@@ -95,8 +95,9 @@ class DaskAENuSVC(
 ):
     """AENuSVC of rows that lie on a cluster.
 
-    Parameters and attributes are those of :class:`aesvm.AENuSVC`; all else is as in
-    :class:`DaskAESVC`. ``nu`` must be feasible for the weights of all rows.
+    Parameters and attributes are those of :class:`aesvm.AENuSVC`, with ``split_every`` and
+    ``client``; all else is as in :class:`DaskAESVC`. ``nu`` must be feasible for the
+    weights of all rows.
 
     Examples
     --------
@@ -120,10 +121,10 @@ class DaskAENuSVC(
 class DaskAESVR(CallbackSupportMixin, DaskMachine, MachineEstimator, RegressorMixin, BaseEstimator):
     """AESVR of rows that lie on a cluster.
 
-    Parameters and attributes are those of :class:`aesvm.AESVR`; all else is as in
-    :class:`DaskAESVC`. A row stands for others together with its target. The unit of targets, their
-    standard deviation, is that of all rows. It is found in a pass before they are reduced (the one
-    that ``gamma="scale"`` takes).
+    Parameters and attributes are those of :class:`aesvm.AESVR`, with ``split_every`` and
+    ``client``; all else is as in :class:`DaskAESVC`. A row stands for others together with its
+    target. The unit of targets, their standard deviation, is that of all rows. It is found in a
+    pass before they are reduced (the one that ``gamma="scale"`` takes).
 
     Examples
     --------
@@ -151,8 +152,8 @@ class DaskAENuSVR(
 ):
     """AENuSVR of rows that lie on a cluster.
 
-    Parameters and attributes are those of :class:`aesvm.AENuSVR`; all else is as in
-    :class:`DaskAESVR`.
+    Parameters and attributes are those of :class:`aesvm.AENuSVR`, with ``split_every`` and
+    ``client``; all else is as in :class:`DaskAESVR`.
 
     Examples
     --------
@@ -181,8 +182,8 @@ class DaskAEOneClassSVM(
 ):
     """AEOneClassSVM of rows that lie on a cluster.
 
-    Parameters and attributes are those of :class:`aesvm.AEOneClassSVM`; all else is as in
-    :class:`DaskAESVC`. ``score_samples`` is lazy where X is, too.
+    Parameters and attributes are those of :class:`aesvm.AEOneClassSVM`, with ``split_every`` and
+    ``client``; all else is as in :class:`DaskAESVC`. ``score_samples`` is lazy where X is, too.
 
     Examples
     --------

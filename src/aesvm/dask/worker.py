@@ -116,7 +116,7 @@ class ClusterRows:
         self.cluster = cluster
         self.features = features
         self.reducer = reducer
-        self.empty = empty  # whose budget is for the rows that come here
+        self.empty = empty  # settings of all trees; the budget is for the rows that come here
         self.run = run
         self.parts: list[Future] = []
         self.sent: Future | None = None
@@ -316,6 +316,7 @@ def _merged_rows(
 
 
 def _added(several: list) -> Any:
+    """All of them as one, by the operator ``|``."""
     return functools.reduce(operator.or_, several)
 
 

@@ -126,7 +126,10 @@ def _tell(estimator: Any, message: str) -> None:
 def fitting(
     estimator: Any, X: Any = None, y: Any = None, **task: Any
 ) -> Iterator[tuple[Threads, Progress]]:
-    """The threads of a fit, with BLAS held to one thread in each, and its ``fit_task``."""
+    """The threads of a fit, with BLAS held to one thread in each, and its progress.
+
+    ``task``: further arguments of ``fit_task``.
+    """
     device = processor(getattr(estimator, "device", "cpu"))
     with (
         compiling_announced(estimator),

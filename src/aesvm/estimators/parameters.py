@@ -168,7 +168,8 @@ def check_unchanged(estimator: Any, before: dict[str, Any]) -> None:
 def by_name(init: Init) -> Init:
     """Decorate an ``__init__`` of keywords, which become attributes of the same names.
 
-    Errors of wrong calls say what to pass instead.
+    Only its signature is used: its own code is never run. Errors of wrong calls say what to pass
+    instead.
     """
     own = inspect.signature(init).parameters
     defaults = {name: one.default for name, one in own.items() if name != "self"}

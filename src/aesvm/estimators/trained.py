@@ -277,6 +277,7 @@ def fit_rows(
         if estimator.kernel == "precomputed":
             check_symmetric(data)
         with fitting(estimator, data, y, weighted=True) as (run, progress):
+            # side by side: each is a pass over all rows
             estimator.gamma_, factor = run(
                 lambda find: find(),
                 [
@@ -353,7 +354,7 @@ def fit_rows(
 
 
 def _scale_factor(estimator: Any, X: Any, shared: SharedWork) -> float | None:
-    """By how much the scales of features differ, where that matters."""
+    """``scale_factor`` of the rows; None for kernels that it does not matter to."""
     if estimator.kernel != "rbf":
         return None
     return shared.of_rows("scales", lambda: scale_factor(X))

@@ -97,7 +97,7 @@ _LARGEST_WEIGHT = 1e290
 #: Targets that are larger are refused: sums of their squares must stay finite.
 _LARGEST_TARGET = 1e140
 
-#: Arrays of at least so many values are looked through by several threads.
+#: Several threads look for infinite and missing values in arrays of at least this many values.
 _MANY_VALUES = 2**22
 
 #: How errors about values that are not numbers begin.
@@ -140,7 +140,10 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def _are_finite(rows: NDArray, n_jobs: int | None) -> bool:
-    """Whether sums of the values are finite, which infinite and missing ones prevent."""
+    """Whether sums of the values are finite: then there are no infinite and no missing ones.
+
+    Large finite values may overflow in a sum. The caller then looks at each of them.
+    """
     step = cached_rows(rows.itemsize * rows.shape[1])
 
     def is_finite(start: int) -> bool:

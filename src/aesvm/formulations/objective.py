@@ -36,9 +36,10 @@ _FACTOR, _EXPONENTS = 4.0, np.arange(-12, 5)
 #: a large C, objectives differ in the sixth digit of a multiple and beyond.)
 _STEPS, _MOST_STEPS, _ROWS_OF_A_STEP = 12, 60, 500_000
 
-#: Of several machines, each with more rows than this, so many tell the multiple. (With all of them,
-#: 780 pairs of classes that were cut short took three times as long as their solves had.)
-_ROWS_THAT_TELL = 128
+#: Where a fit has several machines, the multiple is found from at most this many rows of each.
+#: (With all rows, 780 pairs of classes that were cut short took three times as long as their solves
+#: had.)
+_SAMPLED = 128
 
 _GOLDEN = 0.5 * (5.0**0.5 - 1.0)
 
@@ -181,7 +182,7 @@ class Objective:
         known = np.greater(squared_norms, 0.0) & np.less(squared_norms, inf)
         if not known.any():
             return np.ones(n_machines)
-        is_few = self.segments.single or self.segments.sizes.max() <= _ROWS_THAT_TELL
+        is_few = self.segments.single or self.segments.sizes.max() <= _SAMPLED
         if is_few or self.formulation.is_homogeneous:  # a nu form is feasible for all rows alone
             return np.where(known, best_multiples(objective, n_machines, len(scores)), 1.0)
         some, at = self._some_rows()
@@ -193,7 +194,7 @@ class Objective:
     def _some_rows(self) -> tuple[Objective, NDArray[np.intp]]:
         """Every k-th row of each machine, with the costs of all; and which rows these are."""
         segments = self.segments
-        steps = -(-segments.sizes // _ROWS_THAT_TELL)
+        steps = -(-segments.sizes // _SAMPLED)
         places = np.arange(len(self.bounds)) - np.repeat(segments.begins, segments.sizes)
         at = np.flatnonzero(places % np.repeat(steps, segments.sizes) == 0)
         own = Segments.of(-(-segments.sizes // steps))

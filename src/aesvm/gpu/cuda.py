@@ -242,11 +242,11 @@ def _columns_of_tile(form: Form) -> int:
     return 128 if form.dtype == np.float32 else 64
 
 
-#: A row is at most so many of its units long. Products of two rows then are whole numbers of
-#: units below 2^24, but for small rests.
+#: A row is at most two to this power of its units long. Products of the whole numbers of two rows
+#: are then whole numbers below 2^24.
 _UNITS = 12
 
-#: Norms are multiples of this, and rests: two such multiples below 2^11 add up without rounding.
+#: A norm is a multiple of this, and a rest: two such multiples below 2^11 add up without rounding.
 _NORM_STEP = 2.0**-12
 
 #: Norms are no larger: kernel values are zero then, and nothing overflows.

@@ -88,7 +88,7 @@ def like_input(device: Device, result: Any, X: Any) -> Any:
     return import_module(type(X).__module__.partition(".")[0]).from_dlpack(there)  # PyTorch
 
 
-#: Dense rows are padded with zeros to a multiple of so many bytes, as ``tiles.cu`` has them.
+#: Dense rows are padded with zeros to a multiple of this many bytes, as ``tiles.cu`` has them.
 _ROW_BYTES = 64
 
 #: Bytes of a panel of rows that goes to a device. It does not depend on what is free: where panels

@@ -150,10 +150,11 @@ class ChunkReader(ABC):
     n_bytes : int
         Size of the files on disk.
     position : int
-        Bytes of them, compressed as they are, that the iterator begun last has read. Every iterator
-        has its own ``position`` and ``n_skipped``.
+        Bytes of them, compressed as they are, that the iterator begun last has read; of NumPy's
+        files and Parquet in proportion to the rows. Every iterator has its own ``position`` and
+        ``n_skipped``.
     n_skipped : int
-        Malformed lines that it has skipped; only text has any.
+        Malformed lines that it has skipped; 0 for files that are no text.
 
     Examples
     --------

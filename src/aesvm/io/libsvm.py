@@ -2,8 +2,8 @@
 
 <class> [qid:<number>] <index>:<value> <index>:<value> ... [# comment]
 
-scikit-learn reads blocks of lines. It does not tell the line of an error, and takes some numbers
-that are none here. Such blocks are read line by line: errors are found in one place.
+scikit-learn reads blocks of lines. It does not say which line is wrong, and accepts some text that
+is no number here. Blocks with either are read again line by line.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from aesvm.io.base import (
 from aesvm.io.columns import TOO_LARGE, too_large
 from aesvm.io.files import line_blocks
 
-#: All blanks are spaces in what follows: simple patterns are found faster.
+#: Makes all blanks spaces: patterns are simpler then, and found faster.
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 
 #: The beginning of a line with a query, which is ignored.
 _QUERY = re.compile(rb"^( *[^ #\n]+ +)qid:[0-9]+(?=[ #\n])", re.MULTILINE)
 
-#: An index with a sign, which scikit-learn takes, as 1_000 and any query.
+#: An index with a sign, which scikit-learn accepts. It also accepts 1_000, and any query.
 _SIGNED = re.compile(rb" [+-][0-9]+:")
 
 #: Indices are below this.
@@ -137,7 +137,7 @@ class LibsvmReader(TextReader):
         """The rows, those of a block at a time; as wide as they need where n_features is None."""
         line = 1
         try:
-            # while a block is read it takes ten times its size
+            # reading a block takes ten times its size in memory
             for block in line_blocks(self.path, progress, files.BLOCK_BYTES // 4):
                 part = self._by_scikit_learn(block, n_features)
                 if part is None:

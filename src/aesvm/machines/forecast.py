@@ -2,17 +2,17 @@
 
 Two small SVMs, the exact ones of 1/12 and of 1/48 of the rows, have fewer support vectors, updates
 and free variables than the SVM of all rows. Each count is taken to grow as a power of the number of
-rows, and the two SVMs tell the power. Three parts grow differently:
+rows, and the two SVMs give the power. Kernel values have three parts:
 
-    kernel values of the first steps and the last ones, whatever SVM it is
-    of support vectors: rows times these, as often as the larger of the two computed each of them
-    of support vectors that are free, and do not all have room in a working set: again and again,
-    as often as updates grow beside support vectors
+- Those of the first steps and the last ones. They depend on the number of rows alone.
+- Those of all rows with the support vectors. Each is computed as often as in the larger small SVM.
+- Where free support vectors are more than a working set holds, their values are computed again.
+  How often grows as the updates for each support vector do.
 
     seconds = 1.3 x kernel values x seconds of one + updates x seconds of one
 
 The time of a kernel value is measured, in a block like those of a solve. That of an update is fixed
-(``_UPDATE``), as it was on one machine. (The seconds of the small SVMs do not tell: the larger one
+(``_UPDATE``), as it was on one machine. (The seconds of the small SVMs are no guide: the larger one
 took 1/5 to 1/150 of the fit.) docs/benchmarks.md has what was expected and what fits took.
 """
 
@@ -40,18 +40,18 @@ from aesvm.sets.derive import PreparedRows
 from aesvm.solver.host import WORKING_SET
 
 #: The larger of the two small SVMs has 1/12 of the rows of its machine, or ``_LEAST_ROWS`` if these
-#: are at most a sixth; the smaller one has a quarter of that. (Of fewer rows a solve holds all
-#: kernel values. That tells nothing of how often one that does not computes them.)
+#: are at most a sixth; the smaller one has a quarter of that. (With fewer rows a solve holds all
+#: kernel values, and computes each once. A solve that cannot hold them computes some again.)
 _LARGER, _SMALLER, _LEAST_ROWS = 12, 4, 5000
 
-#: Kernel values in all that a solve computes once so few variables are in play that it holds all
-#: of theirs. Those of the first working set, with all rows, come before.
+#: Kernel values of the last steps of a solve: few variables are in play then, and all values among
+#: them are held. The values of the first working set with all rows are counted apart.
 _HELD = 4e6
 
-#: Updates grow by a power of the rows that is larger than the small SVMs tell by this times the
-#: fraction of support vectors that are free and have no room in a working set. (On a9a at C=100 the
-#: power was 1.6 up to 5,000 rows, and 2 from there on; on heart2020 1.3 and 1.6. Where few are free
-#: it fell.)
+#: The power that updates grow by is larger than between the small SVMs. It is larger by this times
+#: the fraction of support vectors that are free and have no room in a working set. (On a9a at C=100
+#: the power was 1.6 up to 5,000 rows, and 2 from there on; on heart2020 1.3 and 1.6. Where few are
+#: free it fell.)
 _FASTER = 0.7
 
 #: The most machines (pairs of classes) that have small SVMs. What the others take is expected to be
@@ -165,7 +165,7 @@ def _of_all(fewer: _Counts, more: _Counts, n_rows: int) -> _Counts:
     >>> from aesvm.machines.forecast import _Counts, _of_all
     >>> fewer = _Counts(5000, n_support=500, n_free=0, n_updates=1e4, n_values=2e7)
     >>> more = _Counts(20_000, n_support=2000, n_free=0, n_updates=4e4, n_values=1.4e8)
-    >>> found = _of_all(fewer, more, 80_000)  # as large a part supports
+    >>> found = _of_all(fewer, more, 80_000)  # the same fraction are support vectors
     >>> round(found.n_support), round(found.n_updates)
     (8000, 160000)
     """
@@ -177,9 +177,9 @@ def _of_all(fewer: _Counts, more: _Counts, n_rows: int) -> _Counts:
     crowded = max(n_free - WORKING_SET, 0.0) / n_support
     power = _power(fewer.n_updates, more.n_updates) + _FASTER * crowded
     n_updates = more.n_updates * times**power
-    is_told = more.n_values > 0.5 * more.n_rows * (more.n_rows + 1)  # not all were held
+    recomputes = more.n_values > 0.5 * more.n_rows * (more.n_rows + 1)  # not all were held
     each = (more.n_values - _first(more.n_rows)) / (more.n_rows * support)
-    each = max(each, 1.0) if is_told else TABLE.exact_values
+    each = max(each, 1.0) if recomputes else TABLE.exact_values
     again = max(n_updates / n_support * support / max(more.n_updates, 1.0), 1.0)
     each *= 1.0 - crowded + crowded * again
     n_values = _first(n_rows) + each * n_rows * n_support

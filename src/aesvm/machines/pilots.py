@@ -113,7 +113,7 @@ def expected_support(fewer: tuple[int, float], more: tuple[int, float], n_rows: 
     Examples
     --------
     >>> from aesvm.machines.pilots import expected_support
-    >>> round(expected_support((1000, 300), (4000, 1200), 16_000))  # as large a share
+    >>> round(expected_support((1000, 300), (4000, 1200), 16_000))  # the same fraction
     4800
     """
     (n_fewer, support_fewer), (n_more, support_more) = fewer, more

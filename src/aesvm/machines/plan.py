@@ -365,7 +365,7 @@ class Sampled(NamedTuple):
         if more <= 0.0:
             return max(self.seconds, 1e-9)
         part = (n_before / self.n_rows) ** TABLE.power
-        # on a busy machine a sample may take several times as long as the one before tells
+        # on a busy machine a sample may take several times as long as the one before suggests
         return min(more / (1.0 - part), seconds / part if part else inf)
 
     def after_another(self, other: Sampled) -> Sampled:

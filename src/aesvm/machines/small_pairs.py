@@ -92,8 +92,8 @@ class SmallPairs:
     classes : ClassMembers
     kernel : TrainingKernel
     formulation : Formulation
-    cache_bytes : int
-        For kernel values within bundles of classes.
+    cache_bytes : int or None
+        For kernel values within bundles of classes; ``row_cache.LEAST_BYTES`` where None.
     run : callable, default=map
         ``map`` or a parallel one.
 

@@ -56,7 +56,7 @@ class SolverOptions(NamedTuple):
 
     tol: float
     max_iter: int
-    cache_bytes: int | None
+    cache_bytes: int | None  #: for kernel rows; None leaves them to the solver
     shrinking: bool
 
 

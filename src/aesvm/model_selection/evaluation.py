@@ -331,7 +331,7 @@ def _scores(
     search: Search, fold: Fold, rows: _FoldRows, params: dict[str, Any], svm: Any
 ) -> dict[str, Any]:
     estimator = svm
-    # where predictions alone count, rows need not go through the steps before the SVM again
+    # where only predictions are scored, rows that went through the steps before the SVM are used
     alone = search.scores_predictions and type(search.estimator) is Pipeline
     if isinstance(search.estimator, Pipeline) and not alone:
         estimator = _candidate(search, params)
@@ -352,7 +352,7 @@ def _scores(
 def _say(
     search: Search, fold: Fold, which: str, params: dict[str, Any], result: dict[str, Any]
 ) -> None:
-    """Print a line about a fit, in scikit-learn's form; ``which``: of the candidates."""
+    """Print a line about a fit, much as scikit-learn does; ``which``: of the candidates."""
     if search.verbose < 2:
         return
     where = f" {fold.number + 1}/{fold.n_folds}" if search.verbose > 2 else ""

@@ -37,9 +37,10 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _with_our_parameters(**changed: Any) -> Callable[[type], Any]:
-    """Give a search our parameters beside those of scikit-learn's; some have other defaults.
+    """Add ``memory`` and ``time_limit`` to the parameters of a search of scikit-learn's.
 
-    scikit-learn reads the parameters of an estimator from its signature, which names them all.
+    ``changed``: other defaults than scikit-learn's. The signature names all parameters, because
+    scikit-learn reads them there.
     """
 
     def decorated(search: Any) -> Any:
@@ -173,7 +174,9 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     param_distributions_ : dict or list of dicts
         What candidates were drawn from.
     cv_results_, cut_short_
-        See :class:`AEGridSearchCV`. And all others of ``RandomizedSearchCV``.
+        See :class:`AEGridSearchCV`.
+    others
+        As in ``RandomizedSearchCV``.
 
     Examples
     --------
@@ -227,7 +230,8 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         candidates' own ``hull_tol``, ``refine`` and ``max_vectors``.
     factor, max_resources, min_resources, aggressive_elimination, cv, scoring, refit, error_score, \
     return_train_score, random_state, n_jobs, verbose
-        As for :class:`sklearn.model_selection.HalvingGridSearchCV`.
+        As for :class:`sklearn.model_selection.HalvingGridSearchCV`, but ``return_train_score`` is
+        False by default.
     memory, time_limit
         See :class:`AEGridSearchCV`.
 
@@ -236,7 +240,9 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     n_candidates_, n_resources_ : list of int
         Of each round. With ``resource="hull_tol"``, how many times finer than in the first.
     cv_results_, param_grid_, cut_short_
-        See :class:`AEGridSearchCV`. And all others of ``HalvingGridSearchCV``.
+        See :class:`AEGridSearchCV`.
+    others
+        As in ``HalvingGridSearchCV``.
 
     Examples
     --------

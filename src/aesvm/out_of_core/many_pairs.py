@@ -47,7 +47,7 @@ def budget_for_all(learner: GatheredLearner, rows: WeightedRows) -> int | None:
     pair, so that a row is gathered once for each other class. All rows are fewer than that, and
     solving small pairs takes less time than stratifying their rows.
 
-    ``rows``: the first set; its bytes tell the size of a row.
+    ``rows``: the first set; the size of a row is taken from it.
     """
     pairs = learner.selections
     if not are_many(learner) or not isinstance(pairs, ClassPairs):

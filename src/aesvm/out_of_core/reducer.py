@@ -78,13 +78,13 @@ class RowReducer:
     scale: TargetScale | None = None  #: of targets that rows stand for each other with
 
     def at_levels(self, run: Callable, progress: Progress) -> LevelReducer:
-        """What does it, on threads."""
+        """What reduces rows on the threads of this process."""
         return LevelReducer(self, run, progress.quietly().to_the_end())
 
 
 @dataclass(frozen=True)
 class LevelReducer:
-    """Reduces weighted rows."""
+    """Reduces weighted rows at the levels of a merge tree."""
 
     how: RowReducer
     run: Callable

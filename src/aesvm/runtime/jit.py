@@ -83,8 +83,8 @@ def jit(function: Callable, inline: str = "never") -> Callable:
         return compile_function(function)
 
 
-#: For a jitted function that jitted code calls in one place: it becomes a part of its caller there.
-#: Else it would be compiled twice, by itself and with its caller: LLVM gets the code of both.
+#: For a jitted function that each jitted caller calls in one place, or two: it becomes a part of
+#: its caller. Otherwise LLVM would compile it twice, by itself and with its caller.
 inlined = partial(jit, inline="always")
 
 

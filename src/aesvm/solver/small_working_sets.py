@@ -332,7 +332,7 @@ def _own_values(class_values, number, values, start, size):
 
 @jit
 def _matrix(values, start, n_lines, n_columns):
-    """A part of a buffer as a matrix: a function, as Numba makes much code of this."""
+    """A part of a buffer as a matrix. It is not inlined: Numba makes much code of it."""
     return values[start : start + n_lines * n_columns].reshape(n_lines, n_columns)
 
 

@@ -321,8 +321,9 @@ def _nth_smallest(keys, n):
 def write_back(chosen, now, lower, upper, coefs, moves, moved, changes):
     """Write the coefficients of a working set to those of all variables, and what these can do.
 
-    ``chosen`` tells which variables they are, ``lower`` and ``upper`` have their bounds. Writes to
-    ``moved`` and ``changes`` those that are different now, and by how much. Returns their number.
+    ``chosen``: the numbers of its variables; ``lower``, ``upper``: their bounds. Writes to
+    ``moved`` and ``changes`` those that are different now, and by how much. Returns how many these
+    are.
     """
     n_moved = 0
     for c in range(chosen.size):
