@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import _safe_indexing, check_consistent_length, column_or_1d
+from sklearn.utils import check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from aesvm.estimators.documentation import LinkedToDocumentation
@@ -50,7 +50,7 @@ from aesvm.machines.training_kernel import TrainingKernel
 from aesvm.out_of_core.stream import Stream
 from aesvm.out_of_core.weighted_rows import WeightedRows
 from aesvm.runtime.progress import Progress, say
-from aesvm.runtime.scikit_learn import CallbackSupportMixin
+from aesvm.runtime.scikit_learn import CallbackSupportMixin, safe_indexing
 from aesvm.runtime.warn import warn
 from aesvm.sets.derive import GivenUp
 
@@ -264,14 +264,14 @@ class RepresentativeSet(CallbackSupportMixin, LinkedToDocumentation, BaseEstimat
             rows = rows.tocsr()
         elif isinstance(rows, list | tuple):
             rows = np.asarray(rows)
-        selected = _safe_indexing(rows, self.sample_indices_)
+        selected = safe_indexing(rows, self.sample_indices_)
         if self.kernel == "precomputed":
-            selected = _safe_indexing(selected, self.sample_indices_, axis=1)
+            selected = safe_indexing(selected, self.sample_indices_, axis=1)
         device = processor(self.device)
         selected = device.like_input(selected, X)
         if y is None:
             return selected, None, self.weights_
-        classes = _safe_indexing(classes, self.sample_indices_)
+        classes = safe_indexing(classes, self.sample_indices_)
         return selected, device.like_input(classes, y), self.weights_
 
     @available_for_streams

@@ -27,11 +27,11 @@ from sklearn.metrics import (
     roc_auc_score,
     root_mean_squared_error,
 )
-from sklearn.utils import _safe_indexing
 
 from aesvm import __version__
 from aesvm.io.files import written_whole
 from aesvm.plotting.search import with_most_resources
+from aesvm.runtime.scikit_learn import safe_indexing
 
 #: Classes whose names stand at a confusion matrix.
 _NAMED = 20
@@ -234,8 +234,8 @@ def _draw_importance(axes: Any, found: Any, n_explained: int) -> None:
 
     X = found.parts.search.X
     chosen = np.random.default_rng(0).permutation(X.shape[0])
-    rows = _safe_indexing(X, chosen[:n_explained])
-    background = _safe_indexing(X, chosen[-_BACKGROUND:])
+    rows = safe_indexing(X, chosen[:n_explained])
+    background = safe_indexing(X, chosen[-_BACKGROUND:])
     ShapleyDisplay.from_estimator(
         found.model, rows, background=background, kind="bar", max_features=15, ax=axes
     )

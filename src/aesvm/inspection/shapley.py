@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import DTypeLike, NDArray
-from sklearn.utils import _safe_indexing
 
 from aesvm.estimators.fitting import compiling_announced
 from aesvm.estimators.prediction import model_of
@@ -22,6 +21,7 @@ from aesvm.machines.prediction import PairwiseModel
 from aesvm.machines.problem import pair_classes
 from aesvm.machines.processor import kind_of
 from aesvm.runtime.progress import Progress
+from aesvm.runtime.scikit_learn import safe_indexing
 from aesvm.runtime.threads import Threads, one_blas_thread, valid_jobs
 
 #: Draws background rows: the same ones every time.
@@ -243,7 +243,7 @@ def _background(background: Any, X: Any) -> Any:
         )
     chosen = np.random.default_rng(_SEED).choice(n_rows, size, replace=False)
     rows = sp.csr_array(X) if sp.issparse(X) else X
-    return _safe_indexing(rows, np.sort(chosen))
+    return safe_indexing(rows, np.sort(chosen))
 
 
 def _valid(steps: Any, machine: Any, X: Any, name: str) -> Any:

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils import _safe_indexing
 
+from aesvm.runtime.scikit_learn import safe_indexing
 from aesvm.runtime.warn import warn
 
 #: The largest number of rows that compiled code can count: more means all.
@@ -50,7 +50,7 @@ class Chunk(NamedTuple):
 
     def rows(self, which: Any) -> Chunk:
         """Some of the rows, by a slice or by their numbers."""
-        return Chunk(*(None if part is None else _safe_indexing(part, which) for part in self))
+        return Chunk(*(None if part is None else safe_indexing(part, which) for part in self))
 
 
 class BadLineError(ValueError):

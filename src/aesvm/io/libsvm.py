@@ -39,6 +39,8 @@ from aesvm.io.files import line_blocks
 #: Makes all blanks spaces: patterns are simpler then, and found faster.
 _BLANKS = bytes.maketrans(b"\t\v\f\r", b"    ")
 
+_COMMENT = re.compile(rb"#[^\n]*")
+
 #: The beginning of a line with a query, which is ignored.
 _QUERY = re.compile(rb"^( *[^ #\n]+ +)qid:[0-9]+(?=[ #\n])", re.MULTILINE)
 
@@ -153,6 +155,8 @@ class LibsvmReader(TextReader):
     def _by_scikit_learn(self, block: bytes, n_features: int | None) -> Chunk | None:
         """The rows of a block; None where a line is malformed, or may be."""
         block = block.translate(_BLANKS)
+        if b"#" in block:
+            block = _COMMENT.sub(b"", block)
         if b"qid:" in block:
             block = _QUERY.sub(rb"\1", block)
         if b"_" in block or b"qid" in block or _SIGNED.search(block):

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import indexable
 from sklearn.utils.validation import column_or_1d
 
 from aesvm.estimators.documentation import LinkedToDocumentation
@@ -32,6 +32,7 @@ from aesvm.estimators.validation import class_weights, from_gpu, valid_weights
 from aesvm.formulations.protocol import Variables
 from aesvm.kernels import KernelMatrix
 from aesvm.machines.sharing import SharedWork, Start, Starts
+from aesvm.runtime.scikit_learn import safe_indexing
 from aesvm.runtime.warn import kept_warnings, warn
 from aesvm.solver.state import Known
 from aesvm.svc import AESVC
@@ -185,7 +186,7 @@ class _FittedFold(ClassifierMixin, BaseEstimator):
         return self.model_.predict(self._rows(numbers))
 
     def _rows(self, numbers: Any) -> Any:
-        return _safe_indexing(self.folds.X, numbers[:, 0])
+        return safe_indexing(self.folds.X, numbers[:, 0])
 
 
 class _Folds:

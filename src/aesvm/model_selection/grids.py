@@ -14,12 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import loguniform
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, indexable
+from sklearn.utils import indexable
 
 from aesvm.estimators.parameters import kernel_spec
 from aesvm.estimators.validation import from_gpu, validated_rows
 from aesvm.kernels import resolve_gamma
 from aesvm.model_selection.paths import svm_of
+from aesvm.runtime.scikit_learn import safe_indexing
 
 #: Rows that distances are measured on.
 _SAMPLE = 1000
@@ -164,7 +165,7 @@ def _transformed_sample(estimator: Any, X: Any, y: Any) -> Any:
     at = np.sort(np.random.default_rng(0).permutation(n_rows)[:_SAMPLE])
     if isinstance(estimator, Pipeline) and len(estimator.steps) > 1:
         X = clone(Pipeline(estimator.steps[:-1])).fit_transform(X, y)
-    return _safe_indexing(X if hasattr(X, "shape") else np.asarray(X), at)
+    return safe_indexing(X if hasattr(X, "shape") else np.asarray(X), at)
 
 
 def _gammas(rows: Any) -> tuple[float, float]:

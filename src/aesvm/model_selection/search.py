@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable, Iterable
 from math import ceil, floor, log
@@ -33,42 +32,9 @@ _CONSTRAINTS: dict[str, list] = {
     "time_limit": [None, Seconds()],
 }
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
-
-def _with_our_parameters(**changed: Any) -> Callable[[type], Any]:
-    """Add ``memory`` and ``time_limit`` to the parameters of a search of scikit-learn's.
-
-    ``changed``: other defaults than scikit-learn's. The signature names all parameters, because
-    scikit-learn reads them there.
-    """
-
-    def decorated(search: Any) -> Any:
-        theirs = search.__init__
-        known = dict(inspect.signature(theirs).parameters)
-        for name, value in changed.items():
-            known[name] = known[name].replace(default=value)
-        ours = [inspect.Parameter(name, _KEYWORD, default=None) for name in _CONSTRAINTS]
-
-        def initialize(
-            self: Any, *values: Any, memory: Any = None, time_limit: Any = None, **others: Any
-        ) -> None:
-            theirs(self, *values, **{**changed, **others})
-            self.memory, self.time_limit = memory, time_limit
-
-        whole: Any = initialize
-        whole.__signature__ = inspect.Signature([*known.values(), *ours])
-        whole.__name__ = "__init__"
-        search.__init__ = whole
-        return search
-
-    return decorated
-
-
 # SharedSearch stands second: the fit of scikit-learn's halving calls the next one, which is ours.
 
 
-@_with_our_parameters()
 class AEGridSearchCV(GridSearchCV, SharedSearch):
     """Search over a grid of parameters, whose fits share their work.
 
@@ -142,6 +108,37 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         **_CONSTRAINTS,
     }
 
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        memory: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_grid,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.memory = memory
+        self.time_limit = time_limit
+
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)
 
@@ -149,7 +146,6 @@ class AEGridSearchCV(GridSearchCV, SharedSearch):
         _search_all(self, ParameterGrid(self.param_grid_), evaluate_candidates, callback_ctx)
 
 
-@_with_our_parameters()
 class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
     """Search over random candidates, whose fits share their work; see :class:`AEGridSearchCV`.
 
@@ -197,6 +193,41 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         **_CONSTRAINTS,
     }
 
+    def __init__(
+        self,
+        estimator: Any,
+        param_distributions: Any,
+        *,
+        n_iter: int = 10,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        refit: Any = True,
+        cv: Any = None,
+        verbose: int = 0,
+        pre_dispatch: Any = "2*n_jobs",
+        random_state: Any = None,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        memory: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_distributions,
+            n_iter=n_iter,
+            scoring=scoring,
+            n_jobs=n_jobs,
+            refit=refit,
+            cv=cv,
+            verbose=verbose,
+            pre_dispatch=pre_dispatch,
+            random_state=random_state,
+            error_score=error_score,
+            return_train_score=return_train_score,
+        )
+        self.memory = memory
+        self.time_limit = time_limit
+
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_distributions_ = self.param_distributions
         if self.param_distributions == "svm":
@@ -209,7 +240,6 @@ class AERandomizedSearchCV(RandomizedSearchCV, SharedSearch):
         _search_all(self, drawn, evaluate_candidates, callback_ctx)
 
 
-@_with_our_parameters(return_train_score=False)
 class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
     """Search over a grid by halving, whose fits share their work; see :class:`AEGridSearchCV`.
 
@@ -264,6 +294,47 @@ class AEHalvingGridSearchCV(HalvingGridSearchCV, SharedSearch):
         "factor": [Interval(Real, 1, None, closed="neither")],
         **_CONSTRAINTS,
     }
+
+    def __init__(
+        self,
+        estimator: Any,
+        param_grid: Any,
+        *,
+        factor: float = 3,
+        resource: str = "n_samples",
+        max_resources: Any = "auto",
+        min_resources: Any = "exhaust",
+        aggressive_elimination: bool = False,
+        cv: Any = 5,
+        scoring: Any = None,
+        refit: Any = True,
+        error_score: Any = np.nan,
+        return_train_score: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        memory: Any = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(
+            estimator,
+            param_grid,
+            factor=factor,
+            resource=resource,
+            max_resources=max_resources,
+            min_resources=min_resources,
+            aggressive_elimination=aggressive_elimination,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.memory = memory
+        self.time_limit = time_limit
 
     def _candidates_from(self, X: Any, y: Any) -> None:
         self.param_grid_ = _named_grid(self.param_grid, self.estimator, X, y)

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import _clone_parametrized
 from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import _safe_indexing
 from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import _check_sample_weight
 
@@ -30,6 +31,9 @@ VERSION: tuple[int, ...] = parse_version(sklearn.__version__).release[:2]
 
 #: Whether scikit-learn has callbacks.
 HAS_CALLBACKS = VERSION >= (1, 9)
+
+#: Some rows, or columns, of anything that scikit-learn takes as data.
+safe_indexing = _safe_indexing
 
 _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 
