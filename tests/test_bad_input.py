@@ -517,7 +517,7 @@ def test_targets_that_hardly_differ_leave_no_support_vectors(estimator):
 def test_strings_among_the_features_are_named(method):
     rows = X.astype(object)
     rows[3, 1] = "a"
-    with pytest.raises(ValueError, match=r"X has values that are no numbers.*'a'"):
+    with pytest.raises(ValueError, match=r"X has values that are not numbers.*'a'"):
         getattr(AESVR(gamma=1.0), method)(rows, Y)
 
 
@@ -525,15 +525,15 @@ def test_columns_of_a_table_without_numbers_are_named():
     table = pd.DataFrame(X, columns=["age", "height"]).assign(
         city="Rome", kind=pd.Categorical(["a"] * len(X)), digits="7"
     )
-    with pytest.raises(ValueError, match=r"no numbers in 'city', 'kind': could not convert"):
+    with pytest.raises(ValueError, match=r"not numbers in 'city', 'kind': could not convert"):
         AESVC().fit(table, Y > 0)
-    with pytest.raises(ValueError, match=r"no numbers in 'city': could not convert"):
+    with pytest.raises(ValueError, match=r"not numbers in 'city': could not convert"):
         AESVC().fit(pytest.importorskip("pyarrow").table(table.drop(columns="kind")), Y > 0)
     many = pd.DataFrame({f"c{at}": ["x"] * len(X) for at in range(8)})
     with pytest.raises(ValueError, match=r"in 'c0', 'c1', 'c2', 'c3', 'c4' and 3 other columns"):
         AESVC().fit(many, Y > 0)
     dates = table[["age"]].assign(day=pd.date_range("2020-01-01", periods=len(X)))
-    with pytest.raises(TypeError, match="no numbers in 'day'"):
+    with pytest.raises(TypeError, match="not numbers in 'day'"):
         AESVC().fit(dates, Y > 0)
 
 

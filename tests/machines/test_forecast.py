@@ -114,6 +114,21 @@ def test_a_solve_that_holds_all_kernel_values_does_not_tell_how_many_others_take
     assert found.n_values == pytest.approx(usual)
 
 
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.arange(2000) < 5,  # small SVMs have rows of one class
+        np.minimum(np.arange(2000), 2),  # a pair of two rows
+        np.maximum(np.arange(2000) % 10, np.arange(2000) % 1000 // 990),
+    ],
+)
+def test_rare_classes_are_expected_to_take_something(y, monkeypatch, capsys):
+    monkeypatch.setattr(forecast, "_WORTH_ASKING", 1000)
+    X = np.random.default_rng(0).normal(size=(len(y), 3))
+    AESVC(verbose=1).fit(X, y)
+    assert "time: " in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("n_trained", [1, 2])
 def test_some_pairs_of_classes_stand_for_all(n_trained, solves, monkeypatch, capsys):
     rng = np.random.default_rng(0)

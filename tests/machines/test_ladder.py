@@ -282,7 +282,7 @@ def test_samples_are_solved_for_to_a_gap_that_is_enough(definite, monkeypatch):
 def test_pairs_of_classes_that_are_reached_are_exact(monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 64)
     monkeypatch.setattr("aesvm.machines.small_pairs.MOST_ROWS", 0)  # one after another
-    set_table(monkeypatch, first_samples=(100, 200))
+    set_table(monkeypatch, first_samples=(100, 200), rows_of_small_pairs=500)
     X, y = make_blobs(2000, centers=4, cluster_std=3.0, random_state=0)
     model = AESVC(gamma=0.1, C=10.0)
     script(monkeypatch, Exact("all"))
@@ -342,7 +342,7 @@ def test_pairs_of_classes_that_are_cut_short_are_counted():
 
 
 def test_rows_of_a_sample_are_those_of_all_classes(monkeypatch):
-    set_table(monkeypatch, first_samples=(200, 400))
+    set_table(monkeypatch, first_samples=(200, 400), rows_of_small_pairs=500)
     script(monkeypatch, Sample(400, is_further=True))
     X, y = make_blobs(3000, centers=4, cluster_std=3.0, random_state=0)
     _, (said,) = fitted(AESVC(gamma=0.1), TimeLimit(1.0, clock=lambda: 0.0), X, y)

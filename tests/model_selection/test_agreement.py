@@ -150,3 +150,16 @@ def test_small_intercepts_that_are_known_are_kept(C):
     assert abs(theirs.intercept_[0]) < 1e-2
     assert_allclose(ours.intercept_, theirs.intercept_, rtol=1e-3)
     assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+class Opposite(AESVC):
+    def predict(self, X):
+        return 1 - super().predict(X)
+
+
+def test_predictions_of_a_subclass_are_its_own():
+    X, y = make_moons(300, noise=0.3, random_state=0)
+    grid = {"C": [0.1, 1.0]}
+    ours = AEGridSearchCV(Opposite(), grid, cv=3, error_score="raise").fit(X, y)
+    theirs = GridSearchCV(Opposite(), grid, cv=3).fit(X, y)
+    assert_array_equal(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"])

@@ -181,6 +181,7 @@ def test_what_is_advised_after_a_limit_would_help(refine, advised, not_advised, 
 def test_pairs_of_classes_that_were_not_reached_have_a_model(monkeypatch):
     monkeypatch.setattr(host, "WORKING_SET", 256)
     monkeypatch.setattr(aesvm.machines.small_pairs, "MOST_ROWS", 0)  # all are solved in rounds
+    set_table(monkeypatch, rows_of_small_pairs=500)
     X, y = make_blobs(3000, centers=4, cluster_std=2.0, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"the model is the SVM of a sample of \d+ rows"):
         model = AESVC(gamma=0.1, refine="exact").set_callbacks(limit(6)).fit(X, y)

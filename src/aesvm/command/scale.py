@@ -131,7 +131,7 @@ def _ranges(
         numbers, ends = here if numbers is None else _joined((numbers, ends), here)
         if target_limits is not None:
             if y is None or not is_numeric(y):
-                raise UsageError("-y: the targets are no numbers, and cannot be scaled.")
+                raise UsageError("-y: the targets are not numbers, and cannot be scaled.")
             low, high = min(low, float(y.min())), max(high, float(y.max()))
     if numbers is None:
         raise CommandError(f"{file.name}: there are no rows in the file.")

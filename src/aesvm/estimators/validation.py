@@ -196,7 +196,7 @@ def _with_columns(error: Exception, X: Any) -> Exception:
         where += f" and {len(columns) - _MOST_NAMED:,} other columns"
     if no_numbers:
         where = f" in {where}" if where else ""
-        message = f"X has values that are no numbers{where}: {message}."
+        message = f"X has values that are not numbers{where}: {message}."
     elif where:
         message = f"X has missing or infinite values in {where}. {message}"
     # scikit-learn's checks tell the two kinds of errors apart

@@ -120,12 +120,13 @@ def forecast(context: FitContext, prepared: PreparedRows, plan: Exact) -> Foreca
     ):
         n_rows = len(problem.rows)
         squared_rows += n_rows**2
-        if formulation.constant(problem.targets) is not None:
+        if n_rows <= _SMALLER or formulation.constant(problem.targets) is not None:
             continue
         shuffled = pilots.shuffled(problem)
         n_more = max(n_rows // _LARGER, min(_LEAST_ROWS, n_rows // 6), _SMALLER)
         parts = n_more // _SMALLER, n_more
-        fewer, more = (_Counts.of(pilots.trained(number, shuffled, n), formulation) for n in parts)
+        small = ((pilots.trained(number, shuffled, n), n) for n in parts)
+        fewer, more = (_Counts.of(machine, n, formulation) for machine, n in small)
         one = _of_all(fewer, more, n_rows)
         n_values += one.n_values
         n_updates += one.n_updates
@@ -147,9 +148,9 @@ class _Counts(NamedTuple):
     n_values: float
 
     @classmethod
-    def of(cls, machine: Machine, formulation: Formulation) -> _Counts:
-        solution, n_rows = machine.solution, machine.set.n_rows
-        if solution is None:
+    def of(cls, machine: Machine, n_rows: int, formulation: Formulation) -> _Counts:
+        solution = machine.solution
+        if solution is None:  # rows of one class
             return cls(n_rows, 0.0, 0.0, 0.0, 0.0)
         bounds = formulation.variables(machine.set.targets, machine.set.bounds).bounds
         n_free = np.count_nonzero((solution.alpha > 0.0) & (solution.alpha < bounds))
@@ -180,8 +181,9 @@ def _of_all(fewer: _Counts, more: _Counts, n_rows: int) -> _Counts:
     recomputes = more.n_values > 0.5 * more.n_rows * (more.n_rows + 1)  # not all were held
     each = (more.n_values - _first(more.n_rows)) / (more.n_rows * support)
     each = max(each, 1.0) if recomputes else TABLE.exact_values
-    again = max(n_updates / n_support * support / max(more.n_updates, 1.0), 1.0)
-    each *= 1.0 - crowded + crowded * again
+    # free variables that a working set has no room for are computed anew whenever they move
+    moves = max(n_updates / n_support * support / max(more.n_updates, 1.0), 1.0)
+    each *= 1.0 - crowded + crowded * moves
     n_values = _first(n_rows) + each * n_rows * n_support
     return _Counts(n_rows, n_support, n_free, n_updates, n_values)
 

@@ -444,6 +444,8 @@ class _Climb:
         best = self.best
         trained = self._seen(best)
         seconds = self._seconds_of_exact()
+        if seconds is not None and seconds <= self.plan.facts.seconds - self._left():
+            seconds = None  # it was expected sooner, and not reached
         takes = "" if seconds is None else f"the exact SVM takes {duration(seconds)}, and "
         constant = "" if trained.records["squared_norm"].any() else _CONSTANT
         self.progress.end_by_plan(f"{takes}the model is {best.name}{constant}")

@@ -60,9 +60,11 @@ class EvaluatedSVM:
         self.evaluated: list[tuple[Any, EvaluatedPairs | EvaluatedMachine]] = []
 
     def __getattr__(self, name: str) -> Any:
-        if name in _OF_PREDICTIONS and hasattr(self.svm, name):
-            return MethodType(getattr(type(self.svm), name), self)
-        return getattr(self.svm, name)
+        found = getattr(self.svm, name)
+        method: Any = getattr(found, "__func__", None)
+        if name in _OF_PREDICTIONS and getattr(method, "__module__", "").startswith("aesvm."):
+            return MethodType(method, self)
+        return found  # also a method of a subclass, which may call ours by ``super``
 
     def _ask(self, method: str, X: Any) -> Any:
         """What all methods of predictions call."""
