@@ -559,13 +559,13 @@ def test_values_of_large_arrays_are_looked_at_on_several_threads(name, monkeypat
     model = AESVC(n_jobs=2)
     with pytest.raises(ValueError, match=message) as few:
         model.fit(given["X"], Y)
-    monkeypatch.setattr(validation, "_MANY_VALUES", 1)
+    monkeypatch.setattr(validation, "MANY_VALUES", 1)
     with pytest.raises(ValueError, match=message) as many:
         model.fit(given["X"], Y)
     assert str(many.value) == str(few.value)
 
 
 def test_large_numbers_whose_sum_overflows_are_finite(monkeypatch):
-    monkeypatch.setattr(validation, "_MANY_VALUES", 1)
+    monkeypatch.setattr(validation, "MANY_VALUES", 1)
     rows = np.full((4, 2), 1e308)
     assert validation.validated_rows(AESVC(), rows, reset=True) is rows

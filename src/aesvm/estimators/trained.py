@@ -37,7 +37,7 @@ from aesvm.estimators.parameters import (
     trained_with,
 )
 from aesvm.estimators.prediction import model_of
-from aesvm.estimators.validation import from_gpu, valid_weights, validated_rows
+from aesvm.estimators.validation import MANY_VALUES, from_gpu, valid_weights, validated_rows
 from aesvm.kernels import NOT_DEFINITE, KernelSpec, check_symmetric, resolve_gamma
 from aesvm.machines.fit import FitContext, counted, every_row, first_set, train
 from aesvm.machines.fit_memory import check_memory
@@ -277,8 +277,9 @@ def fit_rows(
         if estimator.kernel == "precomputed":
             check_symmetric(data)
         with fitting(estimator, data, y, weighted=True) as (run, progress):
-            # side by side: each is a pass over all rows
-            estimator.gamma_, factor = run(
+            # each is a pass over all rows; of few, a thread would take longer to start
+            side_by_side = run if np.prod(data.shape) >= MANY_VALUES else map
+            estimator.gamma_, factor = side_by_side(
                 lambda find: find(),
                 [
                     lambda: resolve_gamma(estimator.gamma, data, estimator.kernel, run),

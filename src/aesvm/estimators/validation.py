@@ -98,7 +98,7 @@ _LARGEST_WEIGHT = 1e290
 _LARGEST_TARGET = 1e140
 
 #: Several threads look for infinite and missing values in arrays of at least this many values.
-_MANY_VALUES = 2**22
+MANY_VALUES = 2**22
 
 #: How errors about values that are not numbers begin.
 _NO_NUMBERS = ("could not convert", "float() argument", "The DType")
@@ -128,7 +128,7 @@ def validated_rows(estimator: Any, X: Any, *, reset: bool) -> Any:
     try:
         with np.errstate(invalid="ignore"):  # sums of large numbers, to look for infinite ones
             check = partial(validate_data, estimator, X, accept_sparse=sparse, reset=reset, **_ROWS)
-            is_large = isinstance(X, np.ndarray) and X.size >= _MANY_VALUES
+            is_large = isinstance(X, np.ndarray) and X.size >= MANY_VALUES
             rows = check(ensure_all_finite=not is_large)
             if is_large and not _are_finite(rows, estimator.n_jobs):
                 rows = check()  # which says what is wrong with them
