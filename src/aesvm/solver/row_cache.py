@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from aesvm.runtime.jit import jit
 
-#: Bytes of a cache whose size is not given: the least, for each kernel value, and the most. (On
-#: heart2020 100,000 rows took 5.2 s with 200 MB and 5.6 s with 800 MB; 255,836 rows took 48, 42 and
-#: 40 s with 200, 800 and 2,000 MB.)
+#: Bytes of a cache whose size is not given: the least, for each kernel value, and the most.
+#: (100,000 rows of heart2020 and of flights took as long with 200 as with 800 MB. 255,836 rows of
+#: heart2020 took 49, 42 and 40 s with 200, 800 and 2,000 MB.)
 LEAST_BYTES, _BYTES_PER_VALUE, _MOST_BYTES = 200_000_000, 0.032, 2_000_000_000
 
 #: Values that a thread moves at a time.
